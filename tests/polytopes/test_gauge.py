@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from itertools import permutations, product
 from math import gamma, pi
 
@@ -16,7 +17,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm
 from bayesdp.papers.subspace import private_error_bound
 from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
-from bayesdp.polytopes.base import POINTS, boundary_of, gauge_program
+from bayesdp.polytopes.base import gauge_program
 from bayesdp.polytopes.generators import Generators, circuits, copied, listed, solve
 from bayesdp.privacy import neighbour_differences, optimal_factorization
 from bayesdp.queries import LinearQuery, Margins, Totals
@@ -72,8 +73,7 @@ def test_one_fixed_total_has_half_the_l1_norm(kind: type[SymmetricHull], cells: 
     ],
 )
 def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, square: float) -> None:
-    # Figures of a separate computation: facets, n! vol K in a lattice basis (a star of moves), and mean squares from its
-    # draws, to a few thousandths.
+    # Figures of a separate computation: facets, n! vol K in a lattice basis, and mean squares of draws, to a few thousandths.
     _, vertices = moves(size, size)
     hull = SymmetricHull(vertices)
     n = (size - 1) ** 2
@@ -82,10 +82,7 @@ def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, 
     determinant = size ** (size - 1)  # of a lattice basis of tables with zero margins, in orthonormal coordinates
     assert volume(hull) / determinant * math.factorial(n) == pytest.approx(cones, rel=1e-9)
     assert np.trace(hull.second_moment) == pytest.approx(square, rel=4e-3)
-    # The polar polytope is given by the moves: forms are at most 1 on each, and every facet holds n independent ones.
-    heights = np.abs(hull.boundary.forms @ vertices.T)
-    assert heights.max() == pytest.approx(1.0, abs=1e-9)
-    assert np.all(np.sum(heights > 1 - 1e-9, axis=1) >= n)
+    assert np.max(np.abs(hull.boundary.forms @ vertices.T)) == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 5), (3, 4)])
@@ -93,9 +90,7 @@ def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
     _, vertices = moves(*shape)
     facets, program = SymmetricHull(vertices), Programs(vertices)
     v = points(facets.dimension)
-    assert program.boundary is None
-    assert program.log_cone_mass is None
-    assert program.second_moment is None
+    assert (program.log_cone_mass, program.second_moment) == (None, None)
     assert program.gauge(v) == pytest.approx(facets.gauge(v), rel=1e-12)
     for hull in (facets, program):
         for point in v[:5]:
@@ -107,26 +102,13 @@ def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
         assert hull.subgradient(np.zeros(hull.dimension))[0] == 0.0
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("scale", [1e-6, 1e5])
+@pytest.mark.parametrize(("kind", "scale"), [(SymmetricHull, 1e-6), (Programs, 1e5)])
 def test_units_do_not_matter(kind: type[SymmetricHull], scale: float) -> None:
     _, vertices = moves(3, 3)
-    v = points(4)
-    base = kind(vertices)
-    scaled = kind(vertices * scale)
-    assert scaled.gauge(v) * scale == pytest.approx(base.gauge(v), rel=1e-11)
+    v, base, scaled = points(4), kind(vertices), kind(vertices * scale)
     assert scaled.gauge(v * 1e9) * scale == pytest.approx(base.gauge(v) * 1e9, rel=1e-11)
     if kind is SymmetricHull:
         assert volume(scaled) == pytest.approx(volume(base) * scale**4, rel=1e-10)
-
-
-def test_every_ray_leaves_through_exactly_one_simplex() -> None:
-    # So the simplices cover the boundary once: checked with directions, by solving for the weights in each cone.
-    _, vertices = moves(3, 3)
-    boundary = boundary_of(vertices)
-    corners = np.concatenate([vertices, -vertices])[boundary.simplices]
-    weights = np.linalg.solve(corners.swapaxes(1, 2)[None], points(4, 200)[:, None, :, None])[..., 0]
-    assert np.array_equal(np.sum(np.all(weights > 0, axis=-1), axis=1), np.ones(200))
 
 
 def test_generic_points_and_doubled_vertices() -> None:
@@ -138,47 +120,22 @@ def test_generic_points_and_doubled_vertices() -> None:
     assert doubled.gauge(v) == pytest.approx(hull.gauge(v), rel=1e-12)
     assert volume(doubled) == pytest.approx(volume(hull), rel=1e-10)
     assert Programs(vertices).gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
-    # A gauge is a norm.
-    assert np.all(hull.gauge(v[:-1] + v[1:]) <= hull.gauge(v[:-1]) + hull.gauge(v[1:]) + 1e-12)
-
-
-def test_what_is_too_large_for_qhull_gets_programs() -> None:
-    _, vertices = moves(4, 5)
-    assert vertices.shape[1] not in POINTS
-    hull = SymmetricHull(vertices)
-    assert hull.boundary is None
-    invariants, _ = moves(4, 5)
-    assert hull.gauge(vertices[:3]) == pytest.approx([1.0] * 3, rel=1e-12)
-    # ||v||_1 / 4 is a lower bound, and the sum of a table's moves an upper bound.
-    table = invariants.from_coordinates(2 * vertices[0] + vertices[30])
-    gauge = float(hull.gauge(2 * vertices[0] + vertices[30]))
-    assert np.abs(table).sum() / 4 - 1e-12 <= gauge <= 3 + 1e-12
 
 
 def test_hulls_compare_and_travel_by_their_vertices() -> None:
     _, vertices = moves(3, 3)
     hull = SymmetricHull(vertices)
+    _ = hull.boundary
     other = pickle.loads(pickle.dumps(hull))
-    assert other == hull
-    assert hash(other) == hash(hull)
-    assert "boundary" not in other.__dict__
+    assert (other, hash(other)) == (hull, hash(hull))
+    assert "boundary" not in other.__dict__  # it is found again, and takes no room
     assert hull != SymmetricHull(2 * vertices)
     assert SymmetricHull([[0.0, 1.0], [1.0, -0.0]]) == SymmetricHull([[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(ValueError, match="read-only"):
-        hull.vertices[0, 0] = 3.0
-
-
-def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="vertices must span the space of dimension 3, but they span 2"):
-        SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]])
-    with pytest.raises(ValueError, match="vertices must be a matrix with one vertex a row"):
-        SymmetricHull([1.0, 2.0])
-    with pytest.raises(ValueError, match="vertices must be a matrix"):
-        SymmetricHull(np.zeros((0, 2)))
-    with pytest.raises(ValueError, match="vertices must be finite"):
-        SymmetricHull([[np.nan]])
-    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 2\), got \(3,\)"):
-        SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0])
+    assert SymmetricHull(moves(4, 5)[1]).boundary is None  # too large for Qhull: programs
+    margins = both_margins(3, 4)
+    assert sensitivity_hull(margins, 3) is sensitivity_hull(both_margins(3, 4), 3)
+    assert sensitivity_hull(margins, 3) != sensitivity_hull(margins, 2)
+    assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
 
 
 def units(rows: int, columns: int) -> Floats:
@@ -288,13 +245,10 @@ def enumerated(invariants: Invariants, adjacency: int) -> np.ndarray:
 
 SENSITIVITY_CASES = [
     (both_margins(2, 2), 2),
-    (both_margins(2, 2), 3),
     (both_margins(2, 3), 3),
     (both_margins(3, 2), 2),
     (totals(3), 1),
-    (totals(3), 2),
     (totals(2, 3), 2),
-    (totals(2, 2), 3),
 ]
 
 
@@ -305,7 +259,7 @@ def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adj
     listed = Programs(space)
     points = np.random.default_rng(1).normal(size=(20, own.dimension))
     assert own.gauge(points) == pytest.approx(listed.gauge(points), rel=1e-9)
-    assert np.max(own.gauge(space)) == pytest.approx(1.0, rel=1e-12)
+    assert own.count == len(own.vertices)
     # Vertices, reach and volume, and moments, of closed forms where the norm is an l1 norm, against Qhull on the list.
     tables = invariants.from_coordinates(own.vertices).reshape(own.count, -1)
     assert np.max(np.abs(tables).sum(axis=1)) == pytest.approx(own.reach, rel=1e-12)
@@ -332,12 +286,8 @@ def test_three_by_three(adjacency: int) -> None:
     assert len(space) == {2: 18, 3: 30}[adjacency]
     invariants = both_margins(3, 3)
     own = SensitivityHull(invariants, adjacency)
-    assert (own.count, len(own.vertices), own.reach, own.is_l1) == (
-        len(space) // 2,
-        len(space) // 2,
-        2 * adjacency,
-        False,
-    )
+    assert (own.count, own.reach, own.is_l1) == (len(space) // 2, 2 * adjacency, False)
+    assert SensitivityHull(both_margins(10, 10), adjacency).count == {2: 2025, 3: 88_425}[adjacency]
     both = np.concatenate([own.vertices, -own.vertices])
     spaced = invariants.coordinates(space)
     assert np.allclose(np.sort(np.linalg.norm(both[:, None] - spaced, axis=2), axis=0)[0], 0, atol=1e-12)
@@ -345,42 +295,33 @@ def test_three_by_three(adjacency: int) -> None:
     assert np.max(np.linalg.norm(own.vertices, axis=1)) == pytest.approx({2: 2.0, 3: np.sqrt(6)}[adjacency], rel=1e-12)
 
 
-def test_counts_of_vertices() -> None:
-    for rows, columns in [(3, 4), (4, 4), (5, 3)]:
-        for adjacency in (2, 3):
-            own = SensitivityHull(both_margins(rows, columns), adjacency)
-            assert own.count == len(own.vertices)
-            tables = np.round(own.invariants.from_coordinates(own.vertices)).reshape(own.count, -1)
-            assert len(np.unique(np.concatenate([tables, -tables]), axis=0)) == 2 * own.count
-    assert SensitivityHull(both_margins(10, 10), 3).count == 88_425
-    assert SensitivityHull(both_margins(10, 10), 2).count == 2025
+PARTLY = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
+JUNCTION = Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a", "b"], ["b", "c"]))
 
 
-def test_hulls_are_shared_and_travel() -> None:
-    margins = both_margins(3, 4)
-    assert sensitivity_hull(margins, 3) is sensitivity_hull(both_margins(3, 4), 3)
-    assert sensitivity_hull(margins, 3) != sensitivity_hull(margins, 2)
-    assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
-    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 6\), got \(2,\)"):
-        sensitivity_hull(margins, 2).gauge([1.0, 2.0])
-
-
-def test_what_is_not_known_is_refused() -> None:
-    margins = both_margins(3, 3)
-    with pytest.raises(ValueError, match="adjacency must be at least 2 for both margins"):
-        SensitivityHull(margins, 1)
-    with pytest.raises(NotImplementedError, match="adjacency must be 2 or 3 for both margins, got 4"):
-        SensitivityHull(margins, 4)
-    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):
-        SensitivityHull(margins, 0)
-    cube = {"a": range(2), "b": range(2), "c": range(2)}
-    with pytest.raises(NotImplementedError, match="give its vertices instead"):
-        SensitivityHull(Invariants(Margins(cube, ["a", "b"], ["b", "c"])), 3)
-    partly = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
-    with pytest.raises(ValueError, match="every cell must be in a total, but cell=2 is in none"):
-        SensitivityHull(partly, 1)
-    with pytest.raises(ValueError, match="nothing can change"):
-        SensitivityHull(totals(1, 1), 1)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]]), "span the space of dimension 3, but they span 2"),
+        (lambda: SymmetricHull([1.0, 2.0]), "vertices must be a matrix with one vertex a row"),
+        (lambda: SymmetricHull(np.zeros((0, 2))), "vertices must be a matrix"),
+        (lambda: SymmetricHull([[np.nan]]), "vertices must be finite"),
+        (lambda: SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0]), r"points must have shape \(\.\.\., 2\), got \(3,\)"),
+        (
+            lambda: sensitivity_hull(both_margins(3, 4), 2).gauge([1.0]),
+            r"points must have shape \(\.\.\., 6\), got \(1,\)",
+        ),
+        (lambda: SensitivityHull(both_margins(3, 3), 1), "adjacency must be at least 2 for both margins"),
+        (lambda: SensitivityHull(both_margins(3, 3), 4), "adjacency must be 2 or 3 for both margins, got 4"),
+        (lambda: SensitivityHull(both_margins(3, 3), 0), "adjacency must be an integer greater than 0"),
+        (lambda: SensitivityHull(JUNCTION, 3), "give its vertices instead"),
+        (lambda: SensitivityHull(PARTLY, 1), "every cell must be in a total, but cell=2 is in none"),
+        (lambda: SensitivityHull(totals(1, 1), 1), "nothing can change"),
+    ],
+)
+def test_what_is_not_known_or_no_hull_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        make()
 
 
 CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)}, {"row": range(2), "column": range(3)}
@@ -439,20 +380,6 @@ def test_the_figures_of_the_page(case: str) -> None:
     assert found == pytest.approx(PAGE[case], rel=3e-4, abs=0.006)
 
 
-def test_twenty_ages() -> None:
-    """Laplace noise for all ages but the middle one, of scale 2: running totals from both ends."""
-    ages = {"age": range(20)}
-    below = bdp.LinearQuery(ages, np.tril(np.ones((19, 20), dtype=int)), [f"up to {a}" for a in range(19)])
-    vectors = neighbour_differences(below, bdp.Invariants(bdp.Totals(ages)), "substitution")
-    assert of_ellipsoid(vectors, 1e-5) == pytest.approx(1477.4, abs=0.5)
-    noisy = [age for age in range(20) if age != 10]
-    sums = np.array([np.arange(20) <= a if a < 10 else -(np.arange(20) > a).astype(int) for a in range(19)])
-    moves = np.array([np.eye(20)[a] - np.eye(20)[b] for a in range(20) for b in range(20) if a != b])
-    scale = np.abs(moves[:, noisy]).sum(axis=1).max()
-    assert 2.0 * scale**2 * np.sum(sums[:, noisy].astype(float) ** 2) == pytest.approx(800.0)
-    assert not sums[:, 10].any()  # nothing is left out that has no noise
-
-
 def test_the_bounds_hold_for_random_hulls() -> None:
     """Normal vertices, boxes, and many points on an ellipsoid; the bounds are below all noise of norms that is known."""
     rng = np.random.default_rng(1)
@@ -473,20 +400,6 @@ def test_the_bounds_hold_for_random_hulls() -> None:
         least = min(float(np.trace(ball)), laplace, of_ellipsoid(vectors, 1e-3))
         assert no_norm_below(vectors) <= least * (1 + 1e-9)
         assert private_error_bound(vectors, 1e-3) * 1e-6 <= least
-
-
-def test_an_ellipsoid_can_win() -> None:
-    """A rectangle, in closed form: 3 (a + b)**2 against 4 (a**2 + b**2) of its own norm; and the hull of the page."""
-    rectangle = np.array([[7.2, 1.0], [7.2, -1.0]])
-    assert np.trace(SymmetricHull(rectangle).second_moment) == pytest.approx(4 * (7.2**2 + 1), rel=1e-9)
-    assert of_ellipsoid(rectangle, 1e-7) == pytest.approx(3 * 8.2**2, rel=1e-6)
-    hull = np.array([[-13.0, 4], [-38, 2], [-36, 4], [38, 4]])
-    assert round(of_ellipsoid(hull, 1e-6)) == 5073
-    # Rows of the inverse of the basis: noise of rate 1 along each, which no vertex exceeds.
-    one, other = 0.16144295580947549, 1.5896869740131976
-    rows = np.array([[0.3 * np.cos(one), 0.3 * np.sin(one)], [0.7 * np.cos(other), 0.7 * np.sin(other)]])
-    rows /= np.abs(hull @ rows.T).sum(axis=1).max()
-    assert round(2 * float(np.sum(np.linalg.inv(rows) ** 2))) == 5070
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
