@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -35,17 +33,13 @@ def by_programs(fiber: Fiber, asked: np.ndarray) -> np.ndarray:
     return found.reshape(fiber.frame.shape)
 
 
-def triangle(cells: int) -> Fiber:
+@pytest.mark.parametrize("cells", [150, 3000])
+def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
     """Three sums of two cells each determine three cells; nothing is said of the others."""
     frame = Frame.of({"cell": list(range(cells))})
     rows = np.zeros((3, cells), dtype=np.int64)
     rows[0, [0, 1]] = rows[1, [0, 2]] = rows[2, [1, 2]] = 1
-    return Fiber.of([Exact(LinearQuery(frame, rows, ["a", "b", "c"]), [3, 4, 5])], frame)
-
-
-@pytest.mark.parametrize("cells", [150, 151, 3000])
-def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
-    fiber = triangle(cells)
+    fiber = Fiber.of([Exact(LinearQuery(frame, rows, ["a", "b", "c"]), [3, 4, 5])], frame)
     assert np.flatnonzero(fiber.determined()).tolist() == [0, 1, 2]
     assert fiber.bounds()[0][:3].tolist() == [1, 2, 3]
     assert fiber.determined_is_complete
@@ -55,13 +49,6 @@ def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
 def three_way(seed: int) -> Fiber:
     table = np.random.default_rng(seed).poisson(0.12, (6, 6, 5))
     return with_margins(table, "ab", "ac", "bc").fiber
-
-
-def structural_zeros(seed: int, size: int = 13, share: float = 0.8) -> Fiber:
-    rng = np.random.default_rng(seed)
-    zeros = rng.random((size, size)) < share
-    table = np.where(zeros, 0, rng.poisson(2.0, zeros.shape))
-    return with_margins(table, "a", "b", more=(zeros_at(frame_of(size, size), np.flatnonzero(zeros).tolist()),)).fiber
 
 
 def blocked() -> Fiber:
@@ -131,18 +118,6 @@ def test_limits_of_sums_determine_cells_too(monkeypatch):
     assert fiber.determined_is_complete
 
 
-@pytest.mark.parametrize(
-    ("fiber", "seconds"),
-    [(structural_zeros(1, 70, 0.97), 20.0), (structural_zeros(2, 70, 0.5), 20.0)],
-    ids=["70x70 sparse", "70x70"],
-)
-def test_thousands_of_cells_take_seconds(fiber, seconds):
-    start = time.perf_counter()
-    fiber.determined()
-    assert time.perf_counter() - start < seconds  # 0.1 to 0.6 on an idle machine
-    assert fiber.determined_is_complete
-
-
 def test_large_counts_do_not_spoil_a_proof():
     table = np.zeros((20, 20), dtype=np.int64)
     table[np.arange(20), np.arange(20)] = 10**9 + np.arange(20)
@@ -180,13 +155,11 @@ def plain_propagation(fiber: Fiber) -> tuple[list[int], list[float]]:
     return lower, upper
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_propagation_is_as_tight_as_single_sums_allow(seed):
-    fiber = Fiber.of(*random_exact(seed))
-    lower, upper = propagated_bounds(fiber.system)
-    expected = plain_propagation(fiber)
-    assert lower.tolist() == expected[0]
-    assert upper.tolist() == expected[1]
+def test_propagation_is_as_tight_as_single_sums_allow():
+    for seed in range(30):
+        fiber = Fiber.of(*random_exact(seed))
+        found = propagated_bounds(fiber.system)
+        assert tuple(own.tolist() for own in found) == plain_propagation(fiber), seed
 
 
 @pytest.mark.parametrize(

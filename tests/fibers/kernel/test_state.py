@@ -9,73 +9,12 @@ import scipy.sparse as sp
 from bayesdp._random import seed_state
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state
-from bayesdp.fibers.kernel.state import add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
+from bayesdp.fibers.kernel.state import new_state, set_counts, set_laplace, set_prior
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.lattices import moves_for
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, Totals
 from tests.lattices.oracles import one_way
-
-MATRIX = sp.csr_array(np.array([[1, 0, 2, 0], [0, -1, 0, 3], [0, 0, 0, 0]]))
-
-
-@pytest.fixture
-def packed() -> state.State:
-    return new_state(4, moves_for(one_way(2, 2)), MATRIX, 2)
-
-
-def test_counts_go_into_rows_and_groups(packed):
-    packed.rows[:, state.NOISY] = [4.0, -2.0, 1.5]
-    packed.rows[:, state.GROUP] = [1, 1, 0]
-    set_counts(packed, [1, 5, 2, 3])
-    np.testing.assert_array_equal(packed.counts, [1, 5, 2, 3])
-    np.testing.assert_array_equal(packed.rows[:, state.VALUE], [5.0, 4.0, 0.0])
-    np.testing.assert_array_equal(packed.groups[:, state.SQUARED], [1.5**2, 1.0 + 36.0])
-    set_counts(packed, 0)
-    np.testing.assert_array_equal(packed.rows[:, state.VALUE], 0.0)
-    np.testing.assert_array_equal(packed.groups[:, state.SQUARED], [1.5**2, 16.0 + 4.0])
-
-
-def test_counts_of_a_state_without_rows():
-    packed = new_state(4, moves_for(one_way(2, 2)), None, 0)
-    set_counts(packed, [3, 0, 0, 3])
-    np.testing.assert_array_equal(packed.counts, [3, 0, 0, 3])
-
-
-def test_prior_weights_come_with_their_exponentials(packed):
-    assert set_prior(packed, "poisson", np.log([1.0, 2.0, 3.0, 4.0]))
-    cells = packed.cells_float
-    np.testing.assert_allclose(cells[:, state.EXP_THETA], [1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_allclose(cells[:, state.EXP_MINUS_THETA] * cells[:, state.EXP_THETA], 1.0)
-    assert set_prior(packed, "binomial", 0.0, 7)
-    np.testing.assert_array_equal(cells[:, state.SHAPE], 7.0)
-    assert set_prior(packed, "negbin", -1.0, [1.0, 2.0, 1.5, 9.0])
-    assert not set_prior(packed, "negbin", -1.0, [1.0, 2.0, 0.99, 9.0])  # not log-concave
-    set_prior(packed, "flat", 1000.0)  # overflows without a warning
-    assert np.all(np.isinf(cells[:, state.EXP_THETA]))
-
-
-def test_laplace_noise_replaces_and_gaussian_noise_adds_up(packed):
-    cells = packed.cells_float
-    set_laplace(packed, [0.0, 0.5, 0.5, 2.0], [0.0, 3.0, 3.5, -1.0])
-    set_laplace(packed, [0.0, 0.5, 0.25, 1.0], [0.0, 3.0, 3.5, -1.0])
-    np.testing.assert_array_equal(cells[:, state.RATE], [0.0, 0.5, 0.25, 1.0])
-    np.testing.assert_allclose(np.log(cells[:, state.EXP_RATE]), cells[:, state.RATE])
-    np.testing.assert_allclose(np.log(cells[:, state.EXP_MINUS_RATE]), -cells[:, state.RATE])
-    np.testing.assert_array_equal(cells[:, state.FRACTIONAL], [0, 0, 1, 0])
-    add_gaussian(packed, 0.25, [1.0, 2.0, 3.0, 4.0])
-    add_gaussian(packed, [0.0, 1.0, 0.0, 0.5], [9.0, -1.0, 9.0, 2.0])
-    x = 1.7  # the two terms at x, up to a constant in x
-    terms = (
-        -0.5 * 0.25 * (x - np.array([1, 2, 3, 4])) ** 2
-        - 0.5 * np.array([0, 1, 0, 0.5]) * (x - np.array([9, -1, 9, 2])) ** 2
-    )
-    terms += 0.5 * 0.25 * np.array([1, 2, 3, 4]) ** 2 + 0.5 * np.array([0, 1, 0, 0.5]) * np.array([9, -1, 9, 2]) ** 2
-    np.testing.assert_allclose(-0.5 * cells[:, state.PRECISION] * x**2 + cells[:, state.LINEAR] * x, terms)
-    clear_noise(packed)
-    for column in (state.RATE, state.LOCATION, state.FRACTIONAL, state.PRECISION, state.LINEAR):
-        assert not cells[:, column].any()
-    np.testing.assert_array_equal(cells[:, [state.EXP_RATE, state.EXP_MINUS_RATE]], 1.0)
 
 
 @pytest.mark.parametrize("way", ["short", "rows"])
