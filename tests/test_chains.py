@@ -169,20 +169,3 @@ def test_chains_that_stand_still_at_different_values(monkeypatch):
     for found in both(draws, monkeypatch):
         assert (found.rhat > 1e14).all()  # infinite, by rounding or exactly
         assert (found.ess_bulk < 10).all()
-
-
-def test_lags_are_worked_out_at_every_place_of_a_word():
-    """Zeros and ones packed into words, against sums of products, for all lags and lengths around those of words."""
-    rng = np.random.default_rng(9)
-    for length in (63, 64, 65, 127, 128, 130):
-        draws = (rng.random((3, length)) < 0.3).astype(np.int64)
-        bits = np.zeros((3, (length - 1) // 64 + 2), dtype=np.uint64)
-        _chains._fill_tail(bits, (1 - draws).astype(np.uint16).reshape(-1), np.arange(3) * length, length, 0)
-        mean, found = draws.mean(axis=1), np.full(length + 8, np.nan)
-        ends = 2.0 * draws.sum(axis=1)
-        for lag in range(0, length + 4, 4):
-            _chains._joint(bits, 3, length, lag, mean, ends, found)
-        centred = draws - mean[:, None]
-        expected = [np.sum(centred[:, : length - lag] * centred[:, lag:]) for lag in range(length)]
-        np.testing.assert_allclose(found[:length], expected, atol=1e-12)
-        np.testing.assert_array_equal(found[length : length + 4], 0.0)

@@ -55,16 +55,6 @@ def test_the_example_of_the_page_on_designs_runs(capsys):
     assert "counties exact, 0.25" in capsys.readouterr().out
 
 
-def test_the_epsilon_of_ten_releases_by_convolution():
-    text = " ".join((ROOT / "docs/reference/overview.md").read_text(encoding="utf-8").split())
-    assert "(ten discrete Laplace releases of epsilon 0.2 have epsilon 1.789 at delta 1e-6, not 2)" in text
-    own = bdp.mechanisms.DiscreteLaplace(bdp.Invariants((), {"cell": list("abcd")}), epsilon=0.2)
-    both = bdp.compose(*[own.release([3, 1, 4, 1], rng=k) for k in range(10)], at_delta=1e-6)
-    rows = [row for row in both.guarantee.pairs if "convolution" in row.relation and "neighbour" in row.relation]
-    assert [round(row.loss["epsilon"], 3) for row in rows] == [1.789]
-    assert both.guarantee.pairs[0].loss["epsilon"] == pytest.approx(2.0)
-
-
 def test_the_files_and_targets_that_pages_name_exist():
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs" / "how-to").glob("*.md")]
     path = re.compile(r"`((?:docs|models|notebooks|tests|benchmarks)/[\w./-]*)`")
@@ -74,12 +64,6 @@ def test_the_files_and_targets_that_pages_name_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^make ([a-z-]+)", "\n".join(blocks("")), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
-NOISE_PAGES = " ".join(
-    " ".join((ROOT / "docs" / own).read_text(encoding="utf-8").split())
-    for own in ("reference/overview.md", "explanations/what-is-proved.md")
-)
 
 
 def both(rows: int, columns: int) -> Any:
@@ -121,26 +105,6 @@ def log_likelihood(mechanism: Any) -> str:
     assert np.isfinite(found)
     known = getattr(mechanism.law, "log_normaliser", 0.0)
     return "up to a constant" if (known(mechanism.answer_invariants) if callable(known) else known) is None else "exact"
-
-
-def test_the_sentences_are_there() -> None:
-    for sentence in (
-        "Each has release, noise, log-likelihood, posterior, guarantee. The log-likelihood is exact; for lattice and `KNorm` noise on "
-        "larger tables up to a constant that depends on no count. `ProjectedLaplace` has one where no cell is in two exact sums: with "
-        "both margins `logp` refuses, and the posterior has what projection removed as a latent variable.",
-        "Real noise is drawn exactly, with one exception: K-norm noise (`KNorm`, `SemiKNorm`) where the polytope has too large a "
-        "boundary to be triangulated (from some ten dimensions on) and rejection is not to be had. It is drawn by hit-and-run there, "
-        "whose convergence nothing here certifies (`certify` is for `LatticeLaplace` and `LatticeGaussian`).",
-        "elsewhere by Gibbs sampling whose convergence is not certified.",
-        "Wherever noise is not drawn exactly, the guarantee says so in place of a bare epsilon.",
-        "`SemiGaussian`, `SemiKNorm`, `SemiNorm` and integer versions of the last two: noise for the differences that tables with the "
-        "same invariants can have, drawn exactly up to 10 × 10 tables with both margins",
-        "each is also a PyMC distribution (projected Laplace noise beyond the smallest tables as two, one of them latent: "
-        "`RowSpaceNoise`)",
-    ):
-        assert sentence in NOISE_PAGES
-    for name in SUBSPACE:
-        assert f"`{name}`" in NOISE_PAGES
 
 
 @pytest.mark.parametrize("name", SUBSPACE)

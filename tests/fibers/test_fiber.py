@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.fibers import fiber as fibers
@@ -203,26 +202,6 @@ def test_bounded_sums_can_keep_tables_apart_and_computed_moves_join_them():
     assert case.fiber.proved
     assert "a Markov basis was computed" in case.fiber.claim
     assert not case.fiber.open_moves.proved  # nothing is shown where further limits are not known
-
-
-def test_a_large_table_is_as_near_as_the_program_with_integers_finds(monkeypatch):
-    """A two-way table within some of every noisy sum and cell."""
-    rng, frame = np.random.default_rng(5), frame_of(12, 9)
-    table = rng.poisson(3.0, (12, 9))
-    below, above = [], []
-    for query, width in ((Identity(frame), 4), (Margins(frame, ["a"]), 2), (Margins(frame, ["b"]), 2)):
-        centre = query.apply(table) + rng.integers(-width, width + 1, query.shape)
-        below.append((query, np.maximum(centre - width, 0)))
-        above.append((query, centre + width))
-    guide = (table.reshape(-1) + rng.integers(-6, 7, table.size)).astype(float)
-    fiber = Fiber(frame, (), tuple(below), tuple(above))
-    far = fibers.find_point(fiber.system, fiber.invariants, guide)
-    with monkeypatch.context() as patch:
-        patch.setattr(fibers, "_LARGE", 0)
-        patch.setattr(sp, "eye_array", None)  # the program with integers would need it
-        near = fibers.find_point(fiber.system, fiber.invariants, guide)
-    assert fiber.contains(near.reshape(12, 9))
-    assert np.abs(near - np.clip(np.rint(guide), 0, None)).sum() <= np.abs(far - np.clip(np.rint(guide), 0, None)).sum()
 
 
 def test_a_solution_with_halves_is_not_taken(monkeypatch):

@@ -6,11 +6,9 @@ import math
 import pickle
 from collections.abc import Callable
 from itertools import permutations, product
-from math import gamma, pi
 
 import numpy as np
 import pytest
-from scipy.spatial import ConvexHull
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
@@ -85,7 +83,7 @@ def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, 
     assert np.max(np.abs(hull.boundary.forms @ vertices.T)) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (3, 4)])
+@pytest.mark.parametrize("shape", [(2, 5), (3, 4)])
 def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
     _, vertices = moves(*shape)
     facets, program = SymmetricHull(vertices), Programs(vertices)
@@ -93,13 +91,11 @@ def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
     assert (program.log_cone_mass, program.second_moment) == (None, None)
     assert program.gauge(v) == pytest.approx(facets.gauge(v), rel=1e-12)
     for hull in (facets, program):
-        for point in v[:5]:
+        for point in (*v[:5], np.zeros(hull.dimension)):
             value, form = hull.subgradient(point)
             assert value == pytest.approx(float(form @ point), rel=1e-12)
             assert value == pytest.approx(float(hull.gauge(point)), rel=1e-12)
             assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
-        assert hull.gauge(np.zeros(hull.dimension)) == 0.0
-        assert hull.subgradient(np.zeros(hull.dimension))[0] == 0.0
 
 
 @pytest.mark.parametrize(("kind", "scale"), [(SymmetricHull, 1e-6), (Programs, 1e5)])
@@ -186,15 +182,9 @@ def test_gauges_agree_with_another_program(case: str) -> None:
         # The form proves the value from below: at most 1 on every vertex.
         assert form @ point == pytest.approx(value, rel=1e-9)
         assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
-        if np.any(point):
-            # The weights of the last basis prove it from above.
-            basis, weights = copied(own.start), np.zeros(own.dimension)
-            assert solve(own.vertices, basis, point, weights, form) == pytest.approx(value * own.scale, rel=1e-9)
-            assert weights @ basis.corners == pytest.approx(point, rel=1e-9, abs=1e-9 * np.max(np.abs(point)))
-            assert np.abs(weights).sum() == pytest.approx(value * own.scale, rel=1e-9)
 
 
-@pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2), (10, 3)])
+@pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2)])
 def test_large_tables(size: int, adjacency: int) -> None:
     # A sum of k disjoint circuits has gauge k at most; here exactly, because its l1 norm is k times that of a vertex.
     invariants = both_margins(size, size)
@@ -339,30 +329,13 @@ BALLS = {
 """Invariants, query, neighbours."""
 
 PAGE = {
-    "six cells": (31.43, 60.00, 74.15, 29.72, 3.40),
-    "3 x 3": (16.67, 26.67, 37.14, 15.59, 2.27),
-    "margins": (30.00, 46.63, 67.18, 27.71, 4.17),
-    "running totals": (70.00, 139.74, 686.00, 32.20, 5.58),
-    "hundredfold": (140_056, 64_896, 108_160, 20_036, 4_406),
+    "six cells": (31.43, 60.00, 74.15, 3.40),
+    "3 x 3": (16.67, 26.67, 37.14, 2.27),
+    "margins": (30.00, 46.63, 67.18, 4.17),
+    "running totals": (70.00, 139.74, 686.00, 5.58),
+    "hundredfold": (140_056, 64_896, 108_160, 4_406),
 }
-"""KNorm, ellipsoid, extended Laplace, no norm below, no mechanism below."""
-
-
-def of_one_range(points: Floats) -> float:
-    """``k (k + 1) r**2``, r the radius of the ball with the volume of the hull of points and their negatives."""
-    k = points.shape[1]
-    both = np.vstack([points, -points])
-    volume = ConvexHull(both, qhull_options="QJ" if k > 4 else None).volume if k > 1 else 2.0 * np.abs(points).max()
-    return float(k * (k + 1) * (volume * gamma(k / 2 + 1)) ** (2 / k) / pi)
-
-
-def no_norm_below(vectors: Floats) -> float:
-    """The largest sum over cuts of the principal axes into ranges."""
-    turned = vectors @ np.linalg.eigh(vectors.T @ vectors)[1]
-    best = [0.0]
-    for last in range(1, turned.shape[1] + 1):
-        best.append(max(best[first] + of_one_range(turned[:, first:last]) for first in range(last)))
-    return best[-1]
+"""KNorm, ellipsoid, extended Laplace, no mechanism below."""
 
 
 def of_ellipsoid(vectors: Floats, tolerance: float) -> float:
@@ -376,12 +349,12 @@ def test_the_figures_of_the_page(case: str) -> None:
     vectors = neighbour_differences(query, kept, neighbours)
     k_norm, laplace = (kind(kept, 1.0, query=query, neighbours=neighbours).error for kind in (KNorm, ExtendedLaplace))
     pure = private_error_bound(vectors, 1e-3) * 1e-6
-    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, no_norm_below(vectors), pure)
+    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, pure)
     assert found == pytest.approx(PAGE[case], rel=3e-4, abs=0.006)
 
 
-def test_the_bounds_hold_for_random_hulls() -> None:
-    """Normal vertices, boxes, and many points on an ellipsoid; the bounds are below all noise of norms that is known."""
+def test_the_bound_holds_for_random_hulls() -> None:
+    """Normal vertices, boxes, and many points on an ellipsoid; the bound is below all noise of norms that is known."""
     rng = np.random.default_rng(1)
     for turn in range(24):
         d = int(rng.integers(2, 5))
@@ -398,13 +371,4 @@ def test_the_bounds_hold_for_random_hulls() -> None:
         axes = np.linalg.eigh(vectors.T @ vectors)[1]
         laplace = min(2 * d * float(np.abs(vectors @ basis).sum(axis=1).max()) ** 2 for basis in (np.eye(d), axes))
         least = min(float(np.trace(ball)), laplace, of_ellipsoid(vectors, 1e-3))
-        assert no_norm_below(vectors) <= least * (1 + 1e-9)
         assert private_error_bound(vectors, 1e-3) * 1e-6 <= least
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_bound_is_attained_by_one_ball(d: int) -> None:
-    """Laplace noise for one answer; nearly, for points all over a sphere: ``d (d + 1)``."""
-    points = np.random.default_rng(2).normal(size=(1500, d))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    assert of_one_range(points) == pytest.approx(d * (d + 1), rel=0.01)

@@ -15,7 +15,7 @@ from bayesdp.polytopes.samplers import draw_cube, draw_hit_and_run, envelope_of
 from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.polytopes.examples import Floats, Programs, both_margins, cube, moves, substitutions
+from tests.polytopes.examples import Floats, Programs, both_margins, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
 # Every test below makes at most 40 comparisons at this level.
@@ -96,17 +96,6 @@ def test_directions_in_the_plane(sampler: str) -> None:
     turned = np.arctan2(draws[:, 1], draws[:, 0]) % (2 * np.pi)
     counts = np.histogram(turned, angles[::25])[0]
     assert chi_square_pvalue(counts, np.diff(area[::25]) / area[-1] * size) > LEVEL
-
-
-def test_cube_coordinates() -> None:
-    # Max-norm noise: given the radius, one coordinate is at the end and the others are uniform. So each |v_i| / ||v|| is
-    # uniform with probability 1 - 1/n, and 1 otherwise.
-    draws = draws_of("cones", SymmetricHull(cube(4)), 1.0, 20_000, None)
-    share = np.abs(draws) / np.abs(draws).max(axis=1, keepdims=True)
-    ends = share > 1 - 1e-12
-    assert np.array_equal(ends.sum(axis=1), np.ones(20_000))
-    assert chi_square_pvalue(ends.sum(axis=0), np.full(4, 5000.0)) > LEVEL
-    assert kstest(share[:, 0][~ends[:, 0]], "uniform").pvalue > LEVEL
 
 
 def test_l1_proposals_of_blocks() -> None:
