@@ -106,18 +106,6 @@ def test_what_only_whole_numbers_determine_is_open_to_linear_programs(monkeypatc
     assert fiber.determined_is_complete == bool(found)
 
 
-def test_limits_of_sums_determine_cells_too(monkeypatch):
-    monkeypatch.setattr(determined, "EXACT_CELLS", 0)
-    frame = Frame.of({"cell": list("abcd")})
-    total = Exact(LinearQuery(frame, [[1, 1, 1, 1]], ["all"]), [6])
-    least = Exact(LinearQuery(frame, [[1, 1, 0, 0], [0, 0, 1, 2]], ["ab", "cdd"]), [4, 4], ">=")
-    fiber = Fiber.of([total, least], frame)
-    tables = enumerate_fiber(fiber)
-    np.testing.assert_array_equal(fiber.determined(), tables.min(axis=0) == tables.max(axis=0))
-    assert fiber.determined().any()
-    assert fiber.determined_is_complete
-
-
 def test_large_counts_do_not_spoil_a_proof():
     table = np.zeros((20, 20), dtype=np.int64)
     table[np.arange(20), np.arange(20)] = 10**9 + np.arange(20)

@@ -106,13 +106,6 @@ def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     assert one_or_many(draws - around[0], law) > LEVEL
 
 
-def test_poisson_cells_with_a_known_total_are_binomial():
-    total, p = 40_000_000, 0.3
-    draws = draw(pair(total, family="poisson"), np.log([3.0, 7.0]), [1, 1], [0, total], 3000, fresh=True)
-    u = stats.binom.cdf(draws - 1, total, p) + np.random.default_rng(2).random(3000) * stats.binom.pmf(draws, total, p)
-    assert stats.kstest(u, "uniform").pvalue > LEVEL
-
-
 @pytest.mark.parametrize(
     ("alpha", "total", "moves"),
     [(0.1, 200, 1), (0.1, 5000, 40), (0.4, 1_000_000, 40), (1.0, 1_000_000, 1), (30.0, 90_000, 1)],
