@@ -84,20 +84,6 @@ def test_windows_of_cells_and_sums_have_the_exact_posterior(shape, prior, with_t
     assert min(p_values(drawn, tables[possible], probability[possible])) > LEVEL
 
 
-def test_rows_whose_limits_a_window_says_are_not_there_twice():
-    frame = FRAME
-    query = Margins(frame, ["a"])
-    own = windows_around([3, 4], "concave", np.random.default_rng(1))
-    term = NoiseTerm(query, np.zeros(2), "windows", np.ones(2), np.ones(2, bool), windows=own)
-    other = Totals(frame)
-    fiber = fiber_within(frame, (term,))
-    assert Target(fiber, (term,), "poisson").matrix.shape[0] == 2
-    wider = Fiber(frame, (), (*fiber.bounds_below, (other, np.array(3))), fiber.bounds_above)
-    assert Target(wider, (term,), "poisson").matrix.shape[0] == 3
-    tighter = Fiber(frame, (), (*fiber.bounds_below, (query, own.low + 1)), fiber.bounds_above)
-    assert Target(tighter, (term,), "poisson").matrix.shape[0] == 4
-
-
 def test_which_windows_are_not_concave():
     log_mass = np.array([-1.0, 0.0, -1.0, -3.0, -1.0, 0.0, -np.inf, -1.0])
     start, length = np.array([0, 0, 4, 0]), np.array([3, 5, 4, 3])
