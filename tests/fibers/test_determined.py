@@ -1,10 +1,9 @@
-"""Determined cells against enumeration and against two integer programs a cell; what is said to be complete is."""
+"""Determined cells and limits of single sums against enumeration and plain propagation; what is said to be complete is."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp.fibers import Fiber, determined, enumerate_fiber
 from bayesdp.fibers.determined import propagated_bounds
@@ -13,24 +12,6 @@ from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery
 from tests.fibers.cases import frame_of, with_margins, zeros_at
 from tests.fibers.test_fiber import random_exact
-
-
-def by_programs(fiber: Fiber, asked: np.ndarray) -> np.ndarray:
-    """Which of the cells asked for are determined: their least and largest count are equal, each from an integer program."""
-    system, cells = fiber.system, fiber.frame.size
-    fixed = np.where(system.upper < 2**53, system.upper, np.inf)
-    rows = [LinearConstraint(system.matrix, system.totals, system.totals)]
-    if len(system.limit_names):
-        rows.append(LinearConstraint(system.limit_matrix, system.limit_lower, system.limit_upper))
-    found = np.zeros(cells, dtype=np.bool_)
-    for cell in np.flatnonzero(asked):
-        cost = np.eye(cells)[cell]
-        ends = []
-        for sign in (1, -1):
-            solved = milp(sign * cost, integrality=np.ones(cells), bounds=Bounds(system.lower, fixed), constraints=rows)
-            ends.append(None if solved.x is None else round(solved.x[cell]))  # None where it is unbounded
-        found[cell] = ends[0] is not None and ends[0] == ends[1]
-    return found.reshape(fiber.frame.shape)
 
 
 @pytest.mark.parametrize("cells", [150, 3000])
@@ -44,33 +25,6 @@ def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
     assert fiber.bounds()[0][:3].tolist() == [1, 2, 3]
     assert fiber.determined_is_complete
     assert fiber.determined_names() == ("cell=0", "cell=1", "cell=2")
-
-
-def three_way(seed: int) -> Fiber:
-    table = np.random.default_rng(seed).poisson(0.12, (6, 6, 5))
-    return with_margins(table, "ab", "ac", "bc").fiber
-
-
-def blocked() -> Fiber:
-    """The last seven rows have structural zeros in the first six columns, which the first six rows must then fill."""
-    table = np.random.default_rng(1).poisson(2.0, (13, 13)) + 1
-    zeros = np.zeros((13, 13), dtype=np.bool_)
-    zeros[6:, :6] = True
-    table[zeros | zeros.T] = 0
-    return with_margins(table, "a", "b", more=(zeros_at(frame_of(13, 13), np.flatnonzero(zeros).tolist()),)).fiber
-
-
-@pytest.mark.parametrize(("fiber", "missed"), [(three_way(0), 2), (blocked(), 42)], ids=["6x6x5", "13x13"])
-def test_tables_beyond_the_small_ones_against_integer_programs(fiber, missed):
-    lower, upper = propagated_bounds(fiber.system)
-    single = (lower == upper).reshape(fiber.frame.shape)
-    assert fiber.frame.size > determined.EXACT_CELLS
-    assert fiber.determined_is_complete
-    np.testing.assert_array_equal(fiber.determined(), single | by_programs(fiber, ~single))
-    assert (fiber.determined() & ~single).sum() == missed  # what single sums do not show
-    low, high = fiber.bounds()
-    assert (low.reshape(-1) >= lower).all()
-    assert (np.where(high < 0, np.inf, high).reshape(-1) <= upper).all()
 
 
 @pytest.mark.parametrize("programs", [300, 0], ids=["with integer programs", "linear programs alone"])
