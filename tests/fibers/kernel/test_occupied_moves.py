@@ -69,19 +69,13 @@ def _look(chain: Chain, moves: int) -> int:
     )
 
 
-@pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.parametrize("name", [*LOOKING, "the chance of a walk"])
 def test_steps_from_exact_draws(name):
-    """The steps alone, without those along random directions. False alarms: `LEVEL` each."""
-    _assert_law_stays(LOOKING[name])
+    """The steps alone, without those along random directions. False alarms: `LEVEL` each.
 
-
-def test_the_chance_of_a_walk():
-    """More starts: one part of the chance left out changes the shares of the two tables by a tenth."""
-    assert len(KNOWN.posterior[0]) == 2
-    _assert_law_stays(KNOWN, 5 * STARTS)
-
-
-def _assert_law_stays(case: Precise, starts: int = STARTS) -> None:
+    More starts for `KNOWN`: one part of the chance left out changes the shares of its two tables by a tenth.
+    """
+    case, starts = (LOOKING[name], STARTS) if name in LOOKING else (KNOWN, 5 * STARTS)
     tables, probability = case.posterior
     number = {table.tobytes(): i for i, table in enumerate(tables)}
     chain, families = _chain(case), len(case.target.moves.looking)
