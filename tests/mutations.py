@@ -65,18 +65,7 @@ def _fails(tests: tuple[str, ...], root: Path) -> str:
     if not there:
         raise ValueError(f"none of {', '.join(tests)} is there")
     environment = {**os.environ, "PYTHONPATH": str(root)}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-n0",
-        "-q",
-        "-x",
-        "--durations=0",
-        "-m",
-        "not slow and not system",
-        *there,
-    ]
+    command = [sys.executable, *"-m pytest -n0 -q -x --durations=0 -m".split(), "not slow and not system", *there]
     try:
         ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=_SECONDS)
     except subprocess.TimeoutExpired:

@@ -42,8 +42,7 @@ def compiled(folder: Path, number: int):
     """The function as a process of its own has it: from a file that says ``x + number``."""
     path = folder / "kernel.py"
     path.write_text(SOURCE.format(number))
-    moment = next(_times)  # numba looks at the time of a file before it reads it again
-    os.utime(path, (moment, moment))
+    os.utime(path, 2 * (next(_times),))  # numba looks at the time of a file before it reads it again
     return loaded(folder)
 
 
@@ -59,10 +58,9 @@ def names(cache: Path) -> list[str]:
     return sorted(path.suffix for path in cache.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("size", [0, 100])
-def test_a_full_disk_is_told_once_and_work_goes_on(cache, tmp_path, caplog, size):
+def test_a_full_disk_is_told_once_and_work_goes_on(cache, tmp_path, caplog):
     compiled(tmp_path, 1)
-    with dispensable_caches(), files_of_at_most(size):
+    with dispensable_caches(), files_of_at_most(100):
         plus = loaded(tmp_path)
         assert plus(2) == 3
         assert plus(2.5) == 3.5
@@ -96,8 +94,7 @@ def test_room_for_the_index_alone_does_not_leave_old_code_under_a_new_name(cache
     assert compiled(tmp_path, 7)(2) == 9
 
 
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-@pytest.mark.parametrize("left", [0, 20])
+@pytest.mark.parametrize(("suffix", "left"), [(".nbi", 20), (".nbc", 0)])
 def test_a_file_that_lost_its_end_is_compiled_again(cache, tmp_path, caplog, suffix, left):
     assert compiled(tmp_path, 1)(2) == 3
     [path] = cache.rglob(f"*{suffix}")
@@ -115,9 +112,8 @@ def test_a_file_that_lost_its_end_is_compiled_again(cache, tmp_path, caplog, suf
 def test_without_any_folder_work_goes_on(cache, tmp_path, caplog, monkeypatch):
     cache.write_text("a file, in which there can be no folder")
     with dispensable_caches():
-        only = [
-            own for own in caching.CacheImpl._locator_classes if own.__name__ in ("UserProvidedCacheLocator", "Nowhere")
-        ]
+        known = caching.CacheImpl._locator_classes
+        only = [own for own in known if own.__name__ in ("UserProvidedCacheLocator", "Nowhere")]
         monkeypatch.setattr(caching.CacheImpl, "_locator_classes", only)
         plus = compiled(tmp_path, 1)
         assert plus(2) == 3

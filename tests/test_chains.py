@@ -43,7 +43,7 @@ def draws_of(kind: str, chains: int, length: int, rng: np.random.Generator) -> n
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("chains", [1, 2, 4])
-@pytest.mark.parametrize("length", [4, 5, 6, 7, 9, 10, 11, 25, 100, 301])
+@pytest.mark.parametrize("length", [4, 5, 6, 7, 10, 25, 100, 301])
 def test_the_numbers_are_those_of_arviz(chains, length, compiled, monkeypatch):
     monkeypatch.setattr(_chains, "_MANY", 0 if compiled else 2**60)
     arviz = import_module("arviz_stats.base").array_stats
@@ -74,6 +74,7 @@ def test_blocks_and_shapes_change_nothing(monkeypatch):
         alone = getattr(chain_statistics(draws[:, :, 1, 4]), name)
         np.testing.assert_array_equal(getattr(whole, name)[1, 4], alone)
     assert told == [(5, 21), (10, 21), (15, 21), (20, 21), (21, 21)]
+    assert chain_statistics(np.zeros((2, 10, 0))).rhat.shape == (0,)
 
 
 def test_nothing_is_said_of_too_few_draws_and_of_what_is_not_finite():
@@ -87,19 +88,14 @@ def test_nothing_is_said_of_too_few_draws_and_of_what_is_not_finite():
         assert np.isfinite(own).tolist() == [True, False, False]
 
 
-def test_no_quantities_at_all():
-    assert chain_statistics(np.zeros((2, 10, 0))).rhat.shape == (0,)
-
-
 def test_a_large_table_takes_seconds_and_little_memory():
     """15,000 cells, 2 chains of 300 draws: 0.1 s where ArviZ took 19 s; the limit leaves room for a busy machine."""
     draws = np.random.default_rng(3).poisson(5.0, size=(2, 300, 15_000))
     chain_statistics(draws[:, :8, :2].repeat(70_000, axis=2))  # compiles
     start = time.process_time()
     found = chain_statistics(draws)
-    spent = time.process_time() - start
+    assert time.process_time() - start < 2.0
     assert np.isfinite(found.rhat).all()
-    assert spent < 2.0
     tracemalloc.start()
     chain_statistics(draws[:, :, :4000])
     _, peak = tracemalloc.get_traced_memory()
@@ -107,7 +103,7 @@ def test_a_large_table_takes_seconds_and_little_memory():
     assert peak < 100e6  # blocks: independent of the number of cells
 
 
-def _both(draws, monkeypatch):
+def both(draws, monkeypatch):
     """By compiled code, and by Fourier transforms."""
     monkeypatch.setattr(_chains, "_MANY", 0)
     compiled = chain_statistics(draws)
@@ -115,25 +111,7 @@ def _both(draws, monkeypatch):
     return compiled, chain_statistics(draws)
 
 
-def _assert_same(one, other):
-    for name in ("ess_bulk", "ess_tail", "rhat"):
-        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12, err_msg=name)
-
-
-@pytest.mark.parametrize("length", [50, 51, 400])
-def test_integers_of_any_kind_by_compiled_code(length, monkeypatch):
-    rng = np.random.default_rng(4)
-    slow = np.cumsum(rng.integers(-1, 2, size=(3, length, 19)), axis=1)  # no lag decides: Fourier transforms
-    wide = rng.integers(-(10**6), 10**6, size=(3, length, 5))  # more values than a table holds
-    only = np.zeros((3, length, 4), dtype=np.int64)
-    only[1, length // 2] = 1  # of an odd number of draws the middle one is in no half
-    large = rng.poisson(3.0, size=(3, length, 9)) + 2**52
-    for draws in (slow, wide, only, large, np.concatenate([slow, wide, only, large], axis=2)):
-        _assert_same(*_both(draws, monkeypatch))
-
-
-@pytest.mark.parametrize("length", [1030, 2200])
-def test_long_chains_that_mix_slowly(length, monkeypatch):
+def slowly_mixing(length):
     """Sequences that end after tens and hundreds of lags, at the last one, and beyond what compiled code looks at."""
     rng = np.random.default_rng(8)
     noise = rng.normal(size=(2, length, 40))
@@ -142,55 +120,52 @@ def test_long_chains_that_mix_slowly(length, monkeypatch):
         noise[:, i] = rho * noise[:, i - 1] + np.sqrt(1 - rho**2) * noise[:, i]
     draws = np.rint(3.0 * noise).astype(np.int64)
     draws[:, :, 30:] += np.array([0, 9])[:, None, None]
-    _assert_same(*_both(draws, monkeypatch))
+    return draws
 
 
-@pytest.mark.parametrize("length", [12, 13, 16, 20])
-def test_short_chains_whose_series_ends_at_the_last_lag(length, monkeypatch):
-    rng = np.random.default_rng(length)
-    _assert_same(*_both(rng.integers(0, 40, size=(1, length, 2000)), monkeypatch))
+def mixed(length):
+    """No lag that decides; more values than a table holds; one draw that is not 0, in no half; values that float64 rounds."""
+    rng = np.random.default_rng(4)
+    slow = np.cumsum(rng.integers(-1, 2, size=(3, length, 19)), axis=1)
+    wide = rng.integers(-(10**6), 10**6, size=(3, length, 5))
+    only = np.zeros((3, length, 4), dtype=np.int64)
+    only[1, length // 2] = 1
+    large = rng.poisson(3.0, size=(3, length, 9)) + 2**52
+    return np.concatenate([slow, wide, only, large], axis=2)
 
 
-def test_lags_are_worked_out_at_every_place_of_a_word():
-    """Zeros and ones packed into words, against sums of products, for all lags and lengths around those of words."""
-    rng = np.random.default_rng(9)
-    for length in (63, 64, 65, 127, 128, 130):
-        draws = (rng.random((3, length)) < 0.3).astype(np.int64)
-        bits = np.zeros((3, (length - 1) // 64 + 2), dtype=np.uint64)
-        _chains._fill_tail(bits, (1 - draws).astype(np.uint16).reshape(-1), np.arange(3) * length, length, 0)
-        mean, found = draws.mean(axis=1), np.full(length + 8, np.nan)
-        ends = 2.0 * draws.sum(axis=1)
-        for lag in range(0, length + 4, 4):
-            _chains._joint(bits, 3, length, lag, mean, ends, found)
-        centred = draws - mean[:, None]
-        expected = [np.sum(centred[:, : length - lag] * centred[:, lag:]) for lag in range(length)]
-        np.testing.assert_allclose(found[:length], expected, atol=1e-12)
-        np.testing.assert_array_equal(found[length : length + 4], 0.0)
-
-
-def test_integers_that_are_far_apart(monkeypatch):
-    """Their difference is beyond 64 bits."""
+def beyond_64_bits():
     draws = np.random.default_rng(10).integers(-1, 2, size=(2, 90, 5)) * 2**62 * np.array([1, -1])[:, None, None]
     draws[0, 0], draws[1, 0] = 2**62, -(2**62) - 2**61
-    _assert_same(*_both(draws, monkeypatch))
+    return draws
+
+
+def whole(highest, *size, dtype=np.int64, seed=6):
+    return np.random.default_rng(seed).integers(0, highest, size=size).astype(dtype)
+
+
+INTEGERS = {
+    **{f"mixed, {n}": [mixed(n), mixed(n)[:, :, :19], mixed(n)[:, :, 19:24], mixed(n)[:, :, 24:28]] for n in (51, 400)},
+    "slowly mixing": [slowly_mixing(1030), slowly_mixing(2200)],
+    "series that ends at the last lag": [whole(40, 1, n, 2000, seed=n) for n in (12, 13, 16, 20)],
+    "differences beyond 64 bits": [beyond_64_bits()],
+    "other types": [whole(3, 2, 90, 11, dtype=own) for own in (np.int8, np.uint8, np.int32, np.uint64, np.bool_)],
+    # Lengths for which 5% of the draws is a whole number, or nearly one.
+    "quantiles between draws": [whole(30, 2, n, 7) for n in (*range(40, 64), 101, 161, 201)],
+    "quantiles at draws": [990_000 + whole(3 * n, 1, n, 7) for n in (*range(40, 64), 101, 161, 201)],
+}
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integers_of_any_kind_by_compiled_code(kind, monkeypatch):
+    for draws in INTEGERS[kind]:
+        compiled, plain = both(draws, monkeypatch)
+        for name in ("ess_bulk", "ess_tail", "rhat"):
+            np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, err_msg=name)
 
 
 def test_chains_that_stand_still_at_different_values(monkeypatch):
     draws = np.broadcast_to(np.array([3, 3, 9])[:, None, None], (3, 400, 2))
-    for found in _both(draws, monkeypatch):
+    for found in both(draws, monkeypatch):
         assert (found.rhat > 1e14).all()  # infinite, by rounding or exactly
         assert (found.ess_bulk < 10).all()
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64, np.bool_])
-def test_integers_of_any_type(dtype, monkeypatch):
-    draws = np.random.default_rng(5).poisson(0.4, size=(2, 90, 11)).astype(dtype)
-    _assert_same(*_both(draws, monkeypatch))
-
-
-def test_quantiles_between_draws_and_at_them(monkeypatch):
-    """Lengths for which 5% of the draws is a whole number, or nearly one."""
-    rng = np.random.default_rng(6)
-    for length in (*range(40, 64), 101, 161, 201):
-        _assert_same(*_both(rng.integers(990_000, 990_000 + 3 * length, size=(1, length, 7)), monkeypatch))
-        _assert_same(*_both(rng.integers(0, 30, size=(2, length, 7)), monkeypatch))

@@ -77,6 +77,14 @@ def attribute(group: str, key: str, value: object) -> Callable[[xr.DataTree], No
     return lambda tree: tree[group].attrs.__setitem__(key, value)
 
 
+def diagnosed(key: str, value: object) -> Callable[[xr.DataTree], None]:
+    return attribute("diagnostics", key, value)
+
+
+def interrupted(tree: xr.DataTree) -> None:
+    tree.attrs["interrupted"] = "no"
+
+
 def variable(group: str, key: str, value: object) -> Callable[[xr.DataTree], None]:
     def change(tree: xr.DataTree) -> None:
         tree[group][key] = tree[group][key].copy(data=np.full(tree[group][key].shape, value))
@@ -114,49 +122,29 @@ WRONG = {
     "no draws": (only("draw", 0), "holds no draws: its dimension 'draw'"),
     "no chains": (only("chain", 0), "holds no draws: its dimension 'chain'"),
     "labels": (relabelled, "x has the labels 'Beta', 'Alpha', 'Gamma' of 'county', but its release has 'Alpha'"),
-    "converged = no": (
-        attribute("diagnostics", "converged", "no"),
-        "converged of the group 'diagnostics' must be 0 or 1, got 'no'",
-    ),
-    "converged = 2": (attribute("diagnostics", "converged", 2), "must be 0 or 1, got 2"),
-    "converged = 1.0": (attribute("diagnostics", "converged", 1.0), r"must be 0 or 1, got 1\.0"),
-    "converged = [1]": (attribute("diagnostics", "converged", np.array([1, 0])), "must be 0 or 1"),
-    "converged, verdict": (attribute("diagnostics", "converged", 1), "converged = 1, but the verdict 'not"),
-    "verdict": (attribute("diagnostics", "verdict", "converged"), "converged = 0, but the verdict 'converged'"),
-    "verdict unknown": (
-        attribute("diagnostics", "verdict", "fine"),
-        "verdict of the group 'diagnostics' must be one of",
-    ),
+    "converged = no": (diagnosed("converged", "no"), "converged of the group 'diagnostics' must be 0 or 1, got 'no'"),
+    "converged = 2": (diagnosed("converged", 2), "must be 0 or 1, got 2"),
+    "converged = [1]": (diagnosed("converged", np.array([1, 0])), "must be 0 or 1"),
+    "converged, verdict": (diagnosed("converged", 1), "converged = 1, but the verdict 'not"),
+    "verdict": (diagnosed("verdict", "converged"), "converged = 0, but the verdict 'converged'"),
+    "verdict unknown": (diagnosed("verdict", "fine"), "verdict of the group 'diagnostics' must be one of"),
     "converged, ess": (good_diagnostics, "converged = 1, but worst_.* is beyond"),
-    "worst_ess": (
-        attribute("diagnostics", "worst_ess", "many"),
-        "worst_ess of the group 'diagnostics' must be a number",
-    ),
-    "message": (attribute("diagnostics", "message", 3), "message of the group 'diagnostics' must be text"),
-    "unknown attribute": (attribute("diagnostics", "extra", 1), "unknown attribute 'extra'"),
+    "worst_ess": (diagnosed("worst_ess", "many"), "worst_ess of the group 'diagnostics' must be a number"),
+    "message": (diagnosed("message", 3), "message of the group 'diagnostics' must be text"),
+    "unknown attribute": (diagnosed("extra", 1), "unknown attribute 'extra'"),
     "proved": (attribute("fiber", "proved", "yes"), "proved of the group 'fiber' must be 0 or 1"),
     "bounds_exact": (attribute("fiber_z", "bounds_exact", -1), "bounds_exact of the group 'fiber_z' must be 0 or 1"),
     "variable": (attribute("fiber", "variable", 7), "variable of the group 'fiber' must be text"),
-    "interrupted": (lambda tree: tree.attrs.__setitem__("interrupted", "no"), "interrupted.*must be 0 or 1"),
-    "determined": (
-        variable("fiber", "determined", True),
-        "says that county=Alpha, sex=m is determined, but the draws of x go from",
-    ),
-    "not 0 or 1": (
-        lambda tree: tree["fiber"].__setitem__("determined", tree["fiber"]["lower"] + 2),
-        "determined .* hold 0 and 1",
-    ),
+    "interrupted": (interrupted, "interrupted.*must be 0 or 1"),
+    "determined": (variable("fiber", "determined", True), "says that county=Alpha, sex=m is determined, but the draws"),
     "lower": (variable("fiber", "lower", 10**6), "has the lower limit 1000000, but the draws of x"),
     "upper": (variable("fiber_z", "upper", 0), "has the upper limit 0, but the draws of z"),
-    "guarantee": (
-        other_guarantee,
-        "'guarantee' states pure with epsilon = 0.1.*'release' holds pure with epsilon = 0.5",
-    ),
-}
+    "guarantee": (other_guarantee, "'guarantee' states pure with epsilon = 0.1.*'release' holds pure with epsilon = 0.5"),
+}  # fmt: skip
 
 
 # All are refused by the same check, wherever the posterior comes from: of files, which take a second each, one of each sort.
-IN_FILES = {"negative", "off the fiber", "converged = [1]", "labels", "guarantee", "not finite", "upper"}
+IN_FILES = {"negative", "converged = [1]", "labels", "guarantee", "not finite"}
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -172,10 +160,6 @@ def test_a_posterior_that_cannot_be_is_refused_wherever_it_is_read(kind, tree, t
     for read in readers:
         with pytest.raises(ValueError, match=message):
             read()
-
-
-def test_files_are_tried_with_kinds_that_exist():
-    assert set(WRONG) > IN_FILES
 
 
 def test_the_verdict_is_read_strictly():
@@ -201,19 +185,3 @@ def test_of_a_table_that_was_not_recorded_nothing_is_asked(tree):
     tree["posterior"] = xr.DataTree(tree["posterior"].to_dataset().drop_vars("x"))
     check_posterior(tree)
     assert "half" in " ".join(bdp.summary(tree).index.get_level_values("part"))
-
-
-def test_the_check_is_cheap():
-    """15,000 cells, 600 draws: far below a second."""
-    import time
-
-    table = {"a": list(range(150)), "b": list(range(100))}
-    counts = np.random.default_rng(1).poisson(3.0, size=(150, 100))
-    margins = bdp.Margins(table, ["a"], ["b"])
-    release = bdp.Release.from_published(table, exact=[bdp.Exact(margins, margins.apply(counts))])
-    draws = xr.DataArray(np.broadcast_to(counts, (2, 300, 150, 100)), dims=("chain", "draw", "a", "b"))
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws}), "release": release.to_dataset()})
-    check_posterior(tree)
-    began = time.process_time()
-    check_posterior(tree)
-    assert time.process_time() - began < 2.0

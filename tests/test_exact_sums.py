@@ -57,11 +57,12 @@ def _exact(query: Query, values: np.ndarray) -> tuple[list[int], list[int]]:
     return [sum(own) for own in terms], [sum(map(abs, own)) for own in terms]
 
 
-@pytest.mark.parametrize("first", range(0, CASES, 50))
-def test_answers_near_the_limits_are_those_of_python_or_refused(first: int) -> None:
-    for seed in range(first, first + 50):
+def test_answers_near_the_limits_are_those_of_python_or_refused() -> None:
+    beyond = 0
+    for seed in range(CASES):
         query, values = _case(seed)
         answers, sizes = _exact(query, values)
+        beyond += max(sizes) >= LARGEST
         refused = ""
         try:
             found = np.asarray(query.apply(values)).reshape(-1)
@@ -73,43 +74,32 @@ def test_answers_near_the_limits_are_those_of_python_or_refused(first: int) -> N
         else:
             assert found.dtype == np.int64
             assert found.tolist() == answers, seed
-
-
-def test_the_random_cases_are_on_both_sides_of_the_limit() -> None:
-    beyond = sum(max(_exact(*_case(seed))[1]) >= LARGEST for seed in range(CASES))
     assert CASES // 5 < beyond < 4 * CASES // 5
 
 
-def test_the_limit_itself() -> None:
-    """Sums just below 2**63 are refused for the rounding of the bound, sums a millionth below it are exact."""
-    total = Totals({"cell": ["a", "b", "c", "d"]})
-    values = np.array([2**61, 2**61, 2**61, 2**61 - 1])
-    with pytest.raises(ValueError, match=r"the terms of total add up to about 2\*\*63 or more"):
-        total.apply(values)
-    below = values - 2**43
-    assert int(total.apply(below)) == sum(below.tolist())
-
-
-def test_weights_of_2_to_the_31_on_counts_of_2_to_the_32_are_refused() -> None:
-    """They published an exact 0, which is 2**64 in 64 bits."""
-    labels, counts = {"cell": ["a", "b"]}, np.array([2**32, 2**32])
-    with pytest.raises(ValueError, match="the terms of double add up"):
-        LinearQuery(labels, [[2**31, 2**31]], ["double"]).apply(counts)
-    assert LinearQuery(labels, [[2**29, 2**29]], ["half"]).apply(counts).tolist() == [2**62]
-
-
-@pytest.mark.parametrize("cells", [1024, 4096])
-def test_many_cells_of_2_to_the_52(cells: int) -> None:
-    """4,096 of them published an exact total of 0."""
-    total, counts = Totals({"cell": [str(i) for i in range(cells)]}), np.full(cells, 2**52)
-    if cells == 1024:
-        assert int(total.apply(counts)) == 2**62
+@pytest.mark.parametrize(
+    ("weights", "count", "refused"),
+    [
+        ([1] * 4, 2**61, True),
+        ([1] * 4, 2**61 - 2**43, False),  # sums a millionth below 2**63 are exact, sums just below are refused
+        ([2**31, 2**31], 2**32, True),  # these published an exact 0, which is 2**64 in 64 bits
+        ([2**29, 2**29], 2**32, False),
+        ([1] * 4096, 2**52, True),
+        ([1] * 1024, 2**52, False),
+    ],
+    ids=lambda own: str(own)[:20],
+)
+def test_the_limit_itself(weights: list[int], count: int, refused: bool) -> None:
+    query = LinearQuery({"cell": range(len(weights))}, [weights], ["total"])
+    counts = np.full(len(weights), count)
+    if refused:
+        with pytest.raises(ValueError, match="the terms of total add up to about"):
+            query.apply(counts)
     else:
-        with pytest.raises(ValueError, match="the terms of total add up"):
-            total.apply(counts)
+        assert query.apply(counts).tolist() == [sum(weights) * count]
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "int32", "uint32", "uint64"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "uint32", "uint64"])
 def test_narrow_and_unsigned_integers_are_added_up_in_64_bits(dtype: str) -> None:
     """``np.add.reduceat`` adds in the width of its input: 200 + 200 came out as 144 in uint8, True + True as True."""
     largest = 1 if dtype == "bool" else min(int(np.iinfo(dtype).max), 2**62 // 100)
@@ -118,9 +108,6 @@ def test_narrow_and_unsigned_integers_are_added_up_in_64_bits(dtype: str) -> Non
         found = np.asarray(query.apply(values))
         assert found.dtype == np.int64
         assert found.reshape(-1).tolist() == _exact(query, values.astype(np.int64))[0]
-
-
-def test_unsigned_numbers_that_int64_does_not_hold_are_refused() -> None:
     with pytest.raises(ValueError, match=r"smaller than 2\*\*63"):
         Totals({"cell": ["a", "b"]}).apply(np.array([2**63, 1], dtype=np.uint64))
 

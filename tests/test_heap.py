@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import bayesdp
-from bayesdp._interrupts import give_back
 from bayesdp._numba import code_version, stamp_of
 
 pytestmark = pytest.mark.system
@@ -40,11 +39,6 @@ print(before - resident())
 def test_holes_in_the_heap_are_given_back():
     found = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert int(found.stdout) > 100e6  # of 168 MB
-
-
-def test_elsewhere_nothing_is_done(monkeypatch):
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert give_back() is False
 
 
 OUTER = """

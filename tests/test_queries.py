@@ -39,15 +39,12 @@ QUERIES = {
 
 def test_margins_and_totals_are_the_sums_that_they_say(rng):
     x = rng.integers(0, 50, size=FRAME.shape)
-    np.testing.assert_array_equal(Identity(FRAME).apply(x), x)
-    np.testing.assert_array_equal(Margins(FRAME, ["year", "county"]).apply(x), x.sum(axis=1))
-    np.testing.assert_array_equal(Totals(FRAME).apply(x), x.sum())
-    np.testing.assert_array_equal(Totals(FRAME, by="state").apply(x), [x[[0, 2]].sum(), x[[1, 3]].sum()])
     by_state = np.stack([x[[0, 2]].sum(axis=(0, 1)), x[[1, 3]].sum(axis=(0, 1))])
     crossed = np.stack([by_state[:, 0], by_state[:, 1:].sum(axis=1)], axis=1)
-    np.testing.assert_array_equal(Totals(FRAME, by=["decade", "state"]).apply(x), crossed)
-    both = Margins(FRAME, ["county"], ["education", "year"]).apply(x)
-    np.testing.assert_array_equal(both, np.concatenate([x.sum(axis=(1, 2)), x.sum(axis=0).ravel()]))
+    both = np.concatenate([x.sum(axis=(1, 2)), x.sum(axis=0).ravel()])
+    said = {"identity": x, "order given": x.sum(axis=1), "grand total": x.sum(), "group": by_state.sum(axis=1)}
+    for name, expected in (said | {"crossed groups": crossed, "two margins": both}).items():
+        np.testing.assert_array_equal(QUERIES[name].apply(x), expected, err_msg=name)
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
@@ -96,19 +93,7 @@ def test_a_description_is_plain_data_and_comes_back(query):
     assert again.names == query.names
     assert pickle.loads(pickle.dumps(query)) == query
     assert (again.matrix != query.matrix).nnz == 0
-
-
-def test_different_queries_are_not_equal():
-    listed = list(QUERIES.values())
-    assert all(a != b for i, a in enumerate(listed) for b in listed[:i])
-    assert Identity(FRAME) != 3
-
-
-def test_no_count_is_kept():
-    table = xr.DataArray(np.full(FRAME.shape, 7654321), dims=FRAME.dims, coords=FRAME.xarray_coords)
-    for query in (Identity(table), Margins(table, ["county"]), Totals(table, by="state")):
-        assert b"7654321" not in pickle.dumps(query)
-        assert "7654321" not in str(query.describe())
+    assert [own for own in QUERIES.values() if own == query] == [query]
 
 
 def test_a_linear_query_takes_sparse_matrices_adds_duplicates_and_drops_zeros():
@@ -124,72 +109,57 @@ def test_answers_are_aligned_by_label():
     answers = xr.DataArray([4, 3, 2, 1], dims=["county"], coords={"county": ["Delta", "Gamma", "Beta", "Alpha"]})
     assert query.align(answers, "values").tolist() == [1, 2, 3, 4]
     assert Totals(FRAME).align(135, "values") == 135
-    with pytest.raises(ValueError, match=r"values must be a single number \(a grand total\), got shape \(2,\)"):
-        Totals(FRAME).align([1, 2], "values")
+
+
+COUNTY, FEW = Margins(FRAME, ["county"]), xr.DataArray(np.zeros((4, 2)), dims=["county", "education"])
+
+
+def described(**part):
+    return lambda: Query.from_description({"parts": [part]}, FRAME)
+
+
+def listed(rows, cells, entries):
+    return described(rows=rows, cells=cells, entries=entries, names=["a"])
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("make", "message"),
     [
-        (lambda: Margins(FRAME), ValueError, "at least one list of dimensions"),
-        (lambda: Margins(FRAME, ["place"]), ValueError, "'place' is neither a dimension"),
-        (lambda: Margins(FRAME, ["county", "county"]), ValueError, "dims names a dimension twice: 'county', 'county'"),
-        (
-            lambda: Margins(FRAME, ["county", "state"]),
-            ValueError,
-            "'county' and 'state' both belong to dimension 'county'",
-        ),
-        (lambda: Margins(FRAME, ["county"], ["county"]), ValueError, "the same margin is asked for twice"),
-        (lambda: Margins(FRAME, [3]), TypeError, "dims must be names of dimensions or group labels, got 3"),
-        (lambda: Totals(FRAME, by="region"), ValueError, "'region' is neither a dimension"),
-        (lambda: LinearQuery(FRAME, np.ones((1, 3)), ["a"]), ValueError, r"shape \(1, 24\): .* got \(1, 3\)"),
-        (lambda: LinearQuery(FRAME, np.ones((2, 24)), ["a", "a"]), ValueError, "names of the rows must be distinct"),
-        (lambda: LinearQuery(FRAME, np.ones((1, 24)), "a"), TypeError, "names must be a sequence of strings"),
-        (lambda: LinearQuery(FRAME, np.ones((1, 24)), [1]), TypeError, "names must be strings, got 1"),
-        (
-            lambda: LinearQuery(FRAME, np.full((1, 24), 0.5), ["a"]),
-            ValueError,
-            r"whole numbers, but entry \(0, 0\) is 0.5",
-        ),
-        (lambda: LinearQuery(FRAME, np.full((1, 24), np.nan), ["a"]), ValueError, "must be finite"),
-        (lambda: Identity(FRAME) + Identity({"a": [1]}), ValueError, "when they are about the same table"),
-        (lambda: Identity(FRAME) + 3, TypeError, "unsupported operand"),
-        (lambda: Query(FRAME, Identity({"a": [1]}).parts), ValueError, "about the same table"),
+        (lambda: Margins(FRAME), "at least one list of dimensions"),
+        (lambda: Margins(FRAME, ["place"]), "'place' is neither a dimension"),
+        (lambda: Margins(FRAME, ["county", "county"]), "dims names a dimension twice: 'county', 'county'"),
+        (lambda: Margins(FRAME, ["county", "state"]), "'county' and 'state' both belong to dimension 'county'"),
+        (lambda: Margins(FRAME, ["county"], ["county"]), "the same margin is asked for twice"),
+        (lambda: Margins(FRAME, [3]), "dims must be names of dimensions or group labels, got 3"),
+        (lambda: Totals(FRAME, by="region"), "'region' is neither a dimension"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 3)), ["a"]), r"shape \(1, 24\): .* got \(1, 3\)"),
+        (lambda: LinearQuery(FRAME, np.ones((2, 24)), ["a", "a"]), "names of the rows must be distinct"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 24)), "a"), "names must be a sequence of strings"),
+        (lambda: LinearQuery(FRAME, np.ones((1, 24)), [1]), "names must be strings, got 1"),
+        (lambda: LinearQuery(FRAME, np.full((1, 24), 0.5), ["a"]), r"whole numbers, but entry \(0, 0\) is 0.5"),
+        (lambda: LinearQuery(FRAME, np.full((1, 24), np.nan), ["a"]), "must be finite"),
+        (lambda: Identity(FRAME) + Identity({"a": [1]}), "when they are about the same table"),
+        (lambda: Query(FRAME, Identity({"a": [1]}).parts), "about the same table"),
+        (lambda: Query.from_description({"parts": 3}, FRAME), "one key 'parts'"),
+        (lambda: Query.from_description({"parts": [], "code": "x"}, FRAME), "one key 'parts', a list; got 'code', 'parts'"),
+        (described(mean=["county"]), "unknown kind of query part with the keys 'mean'"),
+        (described(sum=["place"]), "'place' is neither"),
+        (listed([0], [24], [1]), "1 rows and 24 cells"),
+        (listed([0, 0], [1], [1]), "lists of one length"),
+        (listed([0], [1], [1.5]), "entries must hold whole numbers"),
+        (lambda: COUNTY.apply(np.zeros((4, 2))), r"values must have shape \(..., \(4, 2, 3\)\), got \(4, 2\)"),
+        (lambda: COUNTY.apply(FEW), "values lack the dimensions 'year'"),
+        (lambda: COUNTY.apply(FEW.expand_dims(year=3, axis=2)), "labels of 'county' do not match"),
+        (lambda: Totals(FRAME).align([1, 2], "values"), r"values must be a single number \(a grand total\), got shape \(2,\)"),
+        (lambda: cell_list(FRAME, [0, 0]), "distinct"),
+        (lambda: cell_list(FRAME, [24]), "from 0 to 23"),
+        (lambda: cell_list(FRAME, []), "from 0 to 23"),
+        (lambda: cell_list({"a": ["x, b=1", "x"], "b": ["1", "1, b=1"]}, [0, 3]), "labels of this table make some alike"),
     ],
-)
-def test_bad_queries_are_refused(make, error, message):
-    with pytest.raises(error, match=message):
+)  # fmt: skip
+def test_bad_queries_are_refused(make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         make()
-
-
-@pytest.mark.parametrize(
-    ("description", "message"),
-    [
-        ({"parts": 3}, "one key 'parts'"),
-        ({"parts": [], "code": "x"}, "one key 'parts', a list; got 'code', 'parts'"),
-        ({"parts": [{"mean": ["county"]}]}, "unknown kind of query part with the keys 'mean'"),
-        ({"parts": [{"sum": ["place"]}]}, "'place' is neither"),
-        ({"parts": [{"rows": [0], "cells": [24], "entries": [1], "names": ["a"]}]}, "1 rows and 24 cells"),
-        ({"parts": [{"rows": [0, 0], "cells": [1], "entries": [1], "names": ["a"]}]}, "lists of one length"),
-        ({"parts": [{"rows": [0], "cells": [1], "entries": [1.5], "names": ["a"]}]}, "entries must hold whole numbers"),
-    ],
-)
-def test_bad_descriptions_are_refused(description, message):
-    with pytest.raises(ValueError, match=message):
-        Query.from_description(description, FRAME)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        (np.zeros((4, 2)), r"values must have shape \(..., \(4, 2, 3\)\), got \(4, 2\)"),
-        (xr.DataArray(np.zeros((4, 2)), dims=["county", "education"]), "values lack the dimensions 'year'"),
-        (xr.DataArray(np.zeros((4, 2, 3)), dims=["county", "education", "year"]), "labels of 'county' do not match"),
-    ],
-)
-def test_tables_of_another_shape_are_refused(values, message):
-    with pytest.raises(ValueError, match=message):
-        Margins(FRAME, ["county"]).apply(values)
 
 
 def test_lists_of_cells_name_them_when_asked():
@@ -201,16 +171,10 @@ def test_lists_of_cells_name_them_when_asked():
     assert list(query.parts[0].names[1:]) == names[1:]
     table = np.arange(6).reshape(2, 3)
     assert query.apply(table).tolist() == [4, 0]
-    listed = LinearQuery(frame, [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]], names)
-    assert query == listed
-    assert listed == query
-    assert hash(query) == hash(listed)
+    written = LinearQuery(frame, [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]], names)
+    assert query == written
+    assert written == query
+    assert hash(query) == hash(written)
     assert query != cell_list(frame, [4, 1])
     assert Query.from_description(query.describe(), frame) == query
     assert pickle.loads(pickle.dumps(query)) == query
-    for cells, message in (([0, 0], "distinct"), ([6], "from 0 to 5"), ([], "from 0 to 5")):
-        with pytest.raises(ValueError, match=message):
-            cell_list(frame, cells)
-    same = {"a": ["x, b=1", "x"], "b": ["1", "1, b=1"]}
-    with pytest.raises(ValueError, match="labels of this table make some alike"):
-        cell_list(same, [0, 3])

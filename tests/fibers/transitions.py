@@ -87,10 +87,3 @@ def moves_to_reach(
     times = np.zeros(len(probability))
     times[others] = spl.spsolve(inner, np.ones(len(others)))
     return float(times[start] @ probability[start] / probability[start].sum())
-
-
-def relaxation(matrix: sp.csr_array, probability: Floats) -> float:
-    """Moves after which the slowest quantity has forgotten all but 1/e: one over the spectral gap of a reversible chain."""
-    root = np.sqrt(probability)
-    symmetric = (root[:, None] * matrix.toarray()) / root[None, :]
-    return 1.0 / (1.0 - float(np.linalg.eigvalsh(0.5 * (symmetric + symmetric.T))[-2]))

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import pickle
+from collections.abc import Callable
 from itertools import permutations, product
-from math import gamma, pi
 
 import numpy as np
 import pytest
-from scipy.spatial import ConvexHull
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm
 from bayesdp.papers.subspace import private_error_bound
 from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
-from bayesdp.polytopes.base import POINTS, boundary_of, gauge_program
-from bayesdp.polytopes.generators import Generators, circuits, copied, listed, solve
+from bayesdp.polytopes.base import gauge_program
+from bayesdp.polytopes.generators import Generators, circuits, listed
 from bayesdp.privacy import neighbour_differences, optimal_factorization
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import Floats, Programs, both_margins, cube, moves, substitutions
@@ -30,7 +29,6 @@ def points(dimension: int, count: int = 25) -> Floats:
 
 
 def volume(hull: SymmetricHull) -> float:
-    assert hull.log_cone_mass is not None
     return math.exp(hull.log_cone_mass) / math.factorial(hull.dimension)
 
 
@@ -73,8 +71,7 @@ def test_one_fixed_total_has_half_the_l1_norm(kind: type[SymmetricHull], cells: 
     ],
 )
 def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, square: float) -> None:
-    # Figures of a separate computation: facets, n! vol K in a lattice basis (a star of moves), and mean squares from its
-    # draws, to a few thousandths.
+    # Figures of a separate computation: facets, n! vol K in a lattice basis, and mean squares of draws, to a few thousandths.
     _, vertices = moves(size, size)
     hull = SymmetricHull(vertices)
     n = (size - 1) ** 2
@@ -83,52 +80,31 @@ def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, 
     determinant = size ** (size - 1)  # of a lattice basis of tables with zero margins, in orthonormal coordinates
     assert volume(hull) / determinant * math.factorial(n) == pytest.approx(cones, rel=1e-9)
     assert np.trace(hull.second_moment) == pytest.approx(square, rel=4e-3)
-    # The polar polytope is given by the moves: forms are at most 1 on each, and every facet holds n independent ones.
-    heights = np.abs(hull.boundary.forms @ vertices.T)
-    assert heights.max() == pytest.approx(1.0, abs=1e-9)
-    assert np.all(np.sum(heights > 1 - 1e-9, axis=1) >= n)
+    assert np.max(np.abs(hull.boundary.forms @ vertices.T)) == pytest.approx(1.0, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (2, 5), (3, 4)])
+@pytest.mark.parametrize("shape", [(2, 5), (3, 4)])
 def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
     _, vertices = moves(*shape)
     facets, program = SymmetricHull(vertices), Programs(vertices)
     v = points(facets.dimension)
-    assert program.boundary is None
-    assert program.log_cone_mass is None
-    assert program.second_moment is None
+    assert (program.log_cone_mass, program.second_moment) == (None, None)
     assert program.gauge(v) == pytest.approx(facets.gauge(v), rel=1e-12)
     for hull in (facets, program):
-        for point in v[:5]:
+        for point in (*v[:5], np.zeros(hull.dimension)):
             value, form = hull.subgradient(point)
             assert value == pytest.approx(float(form @ point), rel=1e-12)
             assert value == pytest.approx(float(hull.gauge(point)), rel=1e-12)
             assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
-        assert hull.gauge(np.zeros(hull.dimension)) == 0.0
-        assert hull.subgradient(np.zeros(hull.dimension))[0] == 0.0
 
 
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("scale", [1e-6, 1e5])
+@pytest.mark.parametrize(("kind", "scale"), [(SymmetricHull, 1e-6), (Programs, 1e5)])
 def test_units_do_not_matter(kind: type[SymmetricHull], scale: float) -> None:
     _, vertices = moves(3, 3)
-    v = points(4)
-    base = kind(vertices)
-    scaled = kind(vertices * scale)
-    assert scaled.gauge(v) * scale == pytest.approx(base.gauge(v), rel=1e-11)
+    v, base, scaled = points(4), kind(vertices), kind(vertices * scale)
     assert scaled.gauge(v * 1e9) * scale == pytest.approx(base.gauge(v) * 1e9, rel=1e-11)
     if kind is SymmetricHull:
         assert volume(scaled) == pytest.approx(volume(base) * scale**4, rel=1e-10)
-
-
-def test_every_ray_leaves_through_exactly_one_simplex() -> None:
-    # So the simplices cover the boundary once: checked with directions, by solving for the weights in each cone.
-    _, vertices = moves(3, 3)
-    boundary = boundary_of(vertices)
-    assert boundary is not None
-    corners = np.concatenate([vertices, -vertices])[boundary.simplices]
-    weights = np.linalg.solve(corners.swapaxes(1, 2)[None], points(4, 200)[:, None, :, None])[..., 0]
-    assert np.array_equal(np.sum(np.all(weights > 0, axis=-1), axis=1), np.ones(200))
 
 
 def test_generic_points_and_doubled_vertices() -> None:
@@ -140,48 +116,22 @@ def test_generic_points_and_doubled_vertices() -> None:
     assert doubled.gauge(v) == pytest.approx(hull.gauge(v), rel=1e-12)
     assert volume(doubled) == pytest.approx(volume(hull), rel=1e-10)
     assert Programs(vertices).gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
-    # A gauge is a norm.
-    assert np.all(hull.gauge(v[:-1] + v[1:]) <= hull.gauge(v[:-1]) + hull.gauge(v[1:]) + 1e-12)
-
-
-def test_what_is_too_large_for_qhull_gets_programs() -> None:
-    _, vertices = moves(4, 5)
-    assert vertices.shape[1] not in POINTS
-    hull = SymmetricHull(vertices)
-    assert hull.boundary is None
-    invariants, _ = moves(4, 5)
-    assert hull.gauge(vertices[:3]) == pytest.approx([1.0] * 3, rel=1e-12)
-    # ||v||_1 / 4 is a lower bound, and the sum of a table's moves an upper bound.
-    table = invariants.from_coordinates(2 * vertices[0] + vertices[30])
-    gauge = float(hull.gauge(2 * vertices[0] + vertices[30]))
-    assert np.abs(table).sum() / 4 - 1e-12 <= gauge <= 3 + 1e-12
 
 
 def test_hulls_compare_and_travel_by_their_vertices() -> None:
     _, vertices = moves(3, 3)
     hull = SymmetricHull(vertices)
-    assert hull.log_cone_mass is not None
+    _ = hull.boundary
     other = pickle.loads(pickle.dumps(hull))
-    assert other == hull
-    assert hash(other) == hash(hull)
-    assert "boundary" not in other.__dict__
+    assert (other, hash(other)) == (hull, hash(hull))
+    assert "boundary" not in other.__dict__  # it is found again, and takes no room
     assert hull != SymmetricHull(2 * vertices)
     assert SymmetricHull([[0.0, 1.0], [1.0, -0.0]]) == SymmetricHull([[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(ValueError, match="read-only"):
-        hull.vertices[0, 0] = 3.0
-
-
-def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="vertices must span the space of dimension 3, but they span 2"):
-        SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]])
-    with pytest.raises(ValueError, match="vertices must be a matrix with one vertex a row"):
-        SymmetricHull([1.0, 2.0])
-    with pytest.raises(ValueError, match="vertices must be a matrix"):
-        SymmetricHull(np.zeros((0, 2)))
-    with pytest.raises(ValueError, match="vertices must be finite"):
-        SymmetricHull([[np.nan]])
-    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 2\), got \(3,\)"):
-        SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0])
+    assert SymmetricHull(moves(4, 5)[1]).boundary is None  # too large for Qhull: programs
+    margins = both_margins(3, 4)
+    assert sensitivity_hull(margins, 3) is sensitivity_hull(both_margins(3, 4), 3)
+    assert sensitivity_hull(margins, 3) != sensitivity_hull(margins, 2)
+    assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
 
 
 def units(rows: int, columns: int) -> Floats:
@@ -232,15 +182,9 @@ def test_gauges_agree_with_another_program(case: str) -> None:
         # The form proves the value from below: at most 1 on every vertex.
         assert form @ point == pytest.approx(value, rel=1e-9)
         assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
-        if np.any(point):
-            # The weights of the last basis prove it from above.
-            basis, weights = copied(own.start), np.zeros(own.dimension)
-            assert solve(own.vertices, basis, point, weights, form) == pytest.approx(value * own.scale, rel=1e-9)
-            assert weights @ basis.corners == pytest.approx(point, rel=1e-9, abs=1e-9 * np.max(np.abs(point)))
-            assert np.abs(weights).sum() == pytest.approx(value * own.scale, rel=1e-9)
 
 
-@pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2), (10, 3)])
+@pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2)])
 def test_large_tables(size: int, adjacency: int) -> None:
     # A sum of k disjoint circuits has gauge k at most; here exactly, because its l1 norm is k times that of a vertex.
     invariants = both_margins(size, size)
@@ -253,22 +197,11 @@ def test_large_tables(size: int, adjacency: int) -> None:
     assert hull.gauge(invariants.coordinates(table)) == pytest.approx(blocks * (blocks + 1) / 2, rel=1e-9)
     point = np.random.default_rng(6).normal(size=hull.dimension)
     value, form = hull.subgradient(point)
-    # The form, as a table of numbers, is at most 1 on all moves and 3-cycles: an independent lower bound ...
-    w = invariants.from_coordinates(form)
-    worst = max(
-        np.max(np.abs((w[i] - w[k])[:, None] - (w[i] - w[k])[None, :])) for i, k in product(range(size), repeat=2)
-    )
-    assert worst <= 1 + 1e-9
+    # The form, as a table of numbers, is at most 1 on all moves: an independent lower bound.
+    rows = invariants.from_coordinates(form)
+    differences = rows[:, None] - rows[None, :]
+    assert np.max(np.abs(differences[..., :, None] - differences[..., None, :])) <= 1 + 1e-9
     assert form @ point == pytest.approx(value, rel=1e-9)
-    # ... and the weights of the last basis, all of whose members are vertices, an upper bound.
-    own = hull.generators
-    basis, weights = copied(own.start), np.zeros(own.dimension)
-    assert solve(own.vertices, basis, point, weights, form) == pytest.approx(value * own.scale, rel=1e-9)
-    members = invariants.from_coordinates(basis.corners * own.scale)
-    assert np.max(np.abs(members - np.round(members))) < 1e-9
-    assert set(np.abs(np.round(members)).sum(axis=(1, 2)).astype(int)) <= {4, 2 * adjacency}
-    assert weights @ basis.corners == pytest.approx(point, abs=1e-9)
-    assert np.abs(weights).sum() == pytest.approx(value * own.scale, rel=1e-9)
 
 
 def totals(*sizes: int) -> Invariants:
@@ -291,13 +224,10 @@ def enumerated(invariants: Invariants, adjacency: int) -> np.ndarray:
 
 SENSITIVITY_CASES = [
     (both_margins(2, 2), 2),
-    (both_margins(2, 2), 3),
     (both_margins(2, 3), 3),
     (both_margins(3, 2), 2),
     (totals(3), 1),
-    (totals(3), 2),
     (totals(2, 3), 2),
-    (totals(2, 2), 3),
 ]
 
 
@@ -308,7 +238,7 @@ def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adj
     listed = Programs(space)
     points = np.random.default_rng(1).normal(size=(20, own.dimension))
     assert own.gauge(points) == pytest.approx(listed.gauge(points), rel=1e-9)
-    assert np.max(own.gauge(space)) == pytest.approx(1.0, rel=1e-12)
+    assert own.count == len(own.vertices)
     # Vertices, reach and volume, and moments, of closed forms where the norm is an l1 norm, against Qhull on the list.
     tables = invariants.from_coordinates(own.vertices).reshape(own.count, -1)
     assert np.max(np.abs(tables).sum(axis=1)) == pytest.approx(own.reach, rel=1e-12)
@@ -335,12 +265,8 @@ def test_three_by_three(adjacency: int) -> None:
     assert len(space) == {2: 18, 3: 30}[adjacency]
     invariants = both_margins(3, 3)
     own = SensitivityHull(invariants, adjacency)
-    assert (own.count, len(own.vertices), own.reach, own.is_l1) == (
-        len(space) // 2,
-        len(space) // 2,
-        2 * adjacency,
-        False,
-    )
+    assert (own.count, own.reach, own.is_l1) == (len(space) // 2, 2 * adjacency, False)
+    assert SensitivityHull(both_margins(10, 10), adjacency).count == {2: 2025, 3: 88_425}[adjacency]
     both = np.concatenate([own.vertices, -own.vertices])
     spaced = invariants.coordinates(space)
     assert np.allclose(np.sort(np.linalg.norm(both[:, None] - spaced, axis=2), axis=0)[0], 0, atol=1e-12)
@@ -348,42 +274,33 @@ def test_three_by_three(adjacency: int) -> None:
     assert np.max(np.linalg.norm(own.vertices, axis=1)) == pytest.approx({2: 2.0, 3: np.sqrt(6)}[adjacency], rel=1e-12)
 
 
-def test_counts_of_vertices() -> None:
-    for rows, columns in [(3, 4), (4, 4), (5, 3)]:
-        for adjacency in (2, 3):
-            own = SensitivityHull(both_margins(rows, columns), adjacency)
-            assert own.count == len(own.vertices)
-            tables = np.round(own.invariants.from_coordinates(own.vertices)).reshape(own.count, -1)
-            assert len(np.unique(np.concatenate([tables, -tables]), axis=0)) == 2 * own.count
-    assert SensitivityHull(both_margins(10, 10), 3).count == 88_425
-    assert SensitivityHull(both_margins(10, 10), 2).count == 2025
+PARTLY = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
+JUNCTION = Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a", "b"], ["b", "c"]))
 
 
-def test_hulls_are_shared_and_travel() -> None:
-    margins = both_margins(3, 4)
-    assert sensitivity_hull(margins, 3) is sensitivity_hull(both_margins(3, 4), 3)
-    assert sensitivity_hull(margins, 3) != sensitivity_hull(margins, 2)
-    assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
-    with pytest.raises(ValueError, match=r"points must have shape \(\.\.\., 6\), got \(2,\)"):
-        sensitivity_hull(margins, 2).gauge([1.0, 2.0])
-
-
-def test_what_is_not_known_is_refused() -> None:
-    margins = both_margins(3, 3)
-    with pytest.raises(ValueError, match="adjacency must be at least 2 for both margins"):
-        SensitivityHull(margins, 1)
-    with pytest.raises(NotImplementedError, match="adjacency must be 2 or 3 for both margins, got 4"):
-        SensitivityHull(margins, 4)
-    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):
-        SensitivityHull(margins, 0)
-    cube = {"a": range(2), "b": range(2), "c": range(2)}
-    with pytest.raises(NotImplementedError, match="give its vertices instead"):
-        SensitivityHull(Invariants(Margins(cube, ["a", "b"], ["b", "c"])), 3)
-    partly = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
-    with pytest.raises(ValueError, match="every cell must be in a total, but cell=2 is in none"):
-        SensitivityHull(partly, 1)
-    with pytest.raises(ValueError, match="nothing can change"):
-        SensitivityHull(totals(1, 1), 1)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]]), "span the space of dimension 3, but they span 2"),
+        (lambda: SymmetricHull([1.0, 2.0]), "vertices must be a matrix with one vertex a row"),
+        (lambda: SymmetricHull(np.zeros((0, 2))), "vertices must be a matrix"),
+        (lambda: SymmetricHull([[np.nan]]), "vertices must be finite"),
+        (lambda: SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0]), r"points must have shape \(\.\.\., 2\), got \(3,\)"),
+        (
+            lambda: sensitivity_hull(both_margins(3, 4), 2).gauge([1.0]),
+            r"points must have shape \(\.\.\., 6\), got \(1,\)",
+        ),
+        (lambda: SensitivityHull(both_margins(3, 3), 1), "adjacency must be at least 2 for both margins"),
+        (lambda: SensitivityHull(both_margins(3, 3), 4), "adjacency must be 2 or 3 for both margins, got 4"),
+        (lambda: SensitivityHull(both_margins(3, 3), 0), "adjacency must be an integer greater than 0"),
+        (lambda: SensitivityHull(JUNCTION, 3), "give its vertices instead"),
+        (lambda: SensitivityHull(PARTLY, 1), "every cell must be in a total, but cell=2 is in none"),
+        (lambda: SensitivityHull(totals(1, 1), 1), "nothing can change"),
+    ],
+)
+def test_what_is_not_known_or_no_hull_is_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises((ValueError, NotImplementedError), match=message):
+        make()
 
 
 CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)}, {"row": range(2), "column": range(3)}
@@ -401,30 +318,13 @@ BALLS = {
 """Invariants, query, neighbours."""
 
 PAGE = {
-    "six cells": (31.43, 60.00, 74.15, 29.72, 3.40),
-    "3 x 3": (16.67, 26.67, 37.14, 15.59, 2.27),
-    "margins": (30.00, 46.63, 67.18, 27.71, 4.17),
-    "running totals": (70.00, 139.74, 686.00, 32.20, 5.58),
-    "hundredfold": (140_056, 64_896, 108_160, 20_036, 4_406),
+    "six cells": (31.43, 60.00, 74.15, 3.40),
+    "3 x 3": (16.67, 26.67, 37.14, 2.27),
+    "margins": (30.00, 46.63, 67.18, 4.17),
+    "running totals": (70.00, 139.74, 686.00, 5.58),
+    "hundredfold": (140_056, 64_896, 108_160, 4_406),
 }
-"""KNorm, ellipsoid, extended Laplace, no norm below, no mechanism below."""
-
-
-def of_one_range(points: Floats) -> float:
-    """``k (k + 1) r**2``, r the radius of the ball with the volume of the hull of points and their negatives."""
-    k = points.shape[1]
-    both = np.vstack([points, -points])
-    volume = ConvexHull(both, qhull_options="QJ" if k > 4 else None).volume if k > 1 else 2.0 * np.abs(points).max()
-    return float(k * (k + 1) * (volume * gamma(k / 2 + 1)) ** (2 / k) / pi)
-
-
-def no_norm_below(vectors: Floats) -> float:
-    """The largest sum over cuts of the principal axes into ranges."""
-    turned = vectors @ np.linalg.eigh(vectors.T @ vectors)[1]
-    best = [0.0]
-    for last in range(1, turned.shape[1] + 1):
-        best.append(max(best[first] + of_one_range(turned[:, first:last]) for first in range(last)))
-    return best[-1]
+"""KNorm, ellipsoid, extended Laplace, no mechanism below."""
 
 
 def of_ellipsoid(vectors: Floats, tolerance: float) -> float:
@@ -438,64 +338,5 @@ def test_the_figures_of_the_page(case: str) -> None:
     vectors = neighbour_differences(query, kept, neighbours)
     k_norm, laplace = (kind(kept, 1.0, query=query, neighbours=neighbours).error for kind in (KNorm, ExtendedLaplace))
     pure = private_error_bound(vectors, 1e-3) * 1e-6
-    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, no_norm_below(vectors), pure)
+    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, pure)
     assert found == pytest.approx(PAGE[case], rel=3e-4, abs=0.006)
-
-
-def test_twenty_ages() -> None:
-    """Laplace noise for all ages but the middle one, of scale 2: running totals from both ends."""
-    ages = {"age": range(20)}
-    below = bdp.LinearQuery(ages, np.tril(np.ones((19, 20), dtype=int)), [f"up to {a}" for a in range(19)])
-    vectors = neighbour_differences(below, bdp.Invariants(bdp.Totals(ages)), "substitution")
-    assert of_ellipsoid(vectors, 1e-5) == pytest.approx(1477.4, abs=0.5)
-    noisy = [age for age in range(20) if age != 10]
-    sums = np.array([np.arange(20) <= a if a < 10 else -(np.arange(20) > a).astype(int) for a in range(19)])
-    moves = np.array([np.eye(20)[a] - np.eye(20)[b] for a in range(20) for b in range(20) if a != b])
-    scale = np.abs(moves[:, noisy]).sum(axis=1).max()
-    assert 2.0 * scale**2 * np.sum(sums[:, noisy].astype(float) ** 2) == pytest.approx(800.0)
-    assert not sums[:, 10].any()  # nothing is left out that has no noise
-
-
-def test_the_bounds_hold_for_random_hulls() -> None:
-    """Normal vertices, boxes, and many points on an ellipsoid; the bounds are below all noise of norms that is known."""
-    rng = np.random.default_rng(1)
-    for turn in range(24):
-        d = int(rng.integers(2, 5))
-        scales = 10 ** rng.uniform(0, 1.5, d)
-        if turn % 3 == 0:
-            vectors = rng.normal(size=(4 * d, d))
-        elif turn % 3 == 1:
-            vectors = np.array(list(product([-1.0, 1.0], repeat=d)))[: 2 ** (d - 1)]
-        else:
-            vectors = rng.normal(size=(30, d))
-            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors = vectors * scales
-        ball = SymmetricHull(vectors).second_moment
-        assert ball is not None
-        axes = np.linalg.eigh(vectors.T @ vectors)[1]
-        laplace = min(2 * d * float(np.abs(vectors @ basis).sum(axis=1).max()) ** 2 for basis in (np.eye(d), axes))
-        least = min(float(np.trace(ball)), laplace, of_ellipsoid(vectors, 1e-3))
-        assert no_norm_below(vectors) <= least * (1 + 1e-9)
-        assert private_error_bound(vectors, 1e-3) * 1e-6 <= least
-
-
-def test_an_ellipsoid_can_win() -> None:
-    """A rectangle, in closed form: 3 (a + b)**2 against 4 (a**2 + b**2) of its own norm; and the hull of the page."""
-    rectangle = np.array([[7.2, 1.0], [7.2, -1.0]])
-    assert np.trace(SymmetricHull(rectangle).second_moment) == pytest.approx(4 * (7.2**2 + 1), rel=1e-9)
-    assert of_ellipsoid(rectangle, 1e-7) == pytest.approx(3 * 8.2**2, rel=1e-6)
-    hull = np.array([[-13.0, 4], [-38, 2], [-36, 4], [38, 4]])
-    assert round(of_ellipsoid(hull, 1e-6)) == 5073
-    # Rows of the inverse of the basis: noise of rate 1 along each, which no vertex exceeds.
-    one, other = 0.16144295580947549, 1.5896869740131976
-    rows = np.array([[0.3 * np.cos(one), 0.3 * np.sin(one)], [0.7 * np.cos(other), 0.7 * np.sin(other)]])
-    rows /= np.abs(hull @ rows.T).sum(axis=1).max()
-    assert round(2 * float(np.sum(np.linalg.inv(rows) ** 2))) == 5070
-
-
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_bound_is_attained_by_one_ball(d: int) -> None:
-    """Laplace noise for one answer; nearly, for points all over a sphere: ``d (d + 1)``."""
-    points = np.random.default_rng(2).normal(size=(1500, d))
-    points /= np.linalg.norm(points, axis=1, keepdims=True)
-    assert of_one_range(points) == pytest.approx(d * (d + 1), rel=0.01)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from bayesdp.polytopes.samplers import draw_cube, draw_hit_and_run, envelope_of
 from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.polytopes.examples import Floats, Programs, both_margins, cube, moves, substitutions
+from tests.polytopes.examples import Floats, Programs, both_margins, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
 # Every test below makes at most 40 comparisons at this level.
@@ -25,12 +25,9 @@ LEVEL = 1e-5
 def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invariants: Invariants | None) -> Floats:
     rng = np.random.default_rng(7)
     if sampler == "cones":
-        assert hull.boundary is not None
         return draw_cones(hull.vertices, hull.boundary, epsilon, rng, size)
     if sampler == "envelope":
-        assert invariants is not None
         envelope = envelope_of(hull, invariants)
-        assert envelope is not None
         return envelope.draw(epsilon, rng, size)
     if sampler == "algorithm-3":
         return draw_cube(hull, epsilon, rng, size)
@@ -53,11 +50,8 @@ def all_substitutions(rows: int, columns: int) -> tuple[Invariants, Floats]:
 
 CASES = [
     ("cones", moves(3, 3)),
-    ("envelope", moves(3, 3)),
     ("hit-and-run", moves(3, 3)),
-    ("cones", substitutions(5)),
     ("envelope", substitutions(5)),
-    ("cones", moves(3, 4)),
     ("envelope", moves(3, 4)),
     ("envelope", moves(4, 3)),
     # Stretched, so that l1 noise is far from it.
@@ -67,9 +61,6 @@ CASES = [
     ("cones", sensitivity(3, 3, 3)),
     ("envelope", sensitivity(3, 3, 3)),
     ("algorithm-3", sensitivity(3, 3, 3)),
-    ("algorithm-3", moves(3, 3)),
-    ("envelope", sensitivity(4, 3, 3)),
-    pytest.param("chains", all_substitutions(3, 3), marks=pytest.mark.slow),
     ("chains", all_substitutions(2, 3)),
 ]
 
@@ -107,25 +98,6 @@ def test_directions_in_the_plane(sampler: str) -> None:
     assert chi_square_pvalue(counts, np.diff(area[::25]) / area[-1] * size) > LEVEL
 
 
-def test_cube_coordinates() -> None:
-    # Max-norm noise: given the radius, one coordinate is at the end and the others are uniform. So each |v_i| / ||v|| is
-    # uniform with probability 1 - 1/n, and 1 otherwise.
-    draws = draws_of("cones", SymmetricHull(cube(4)), 1.0, 20_000, None)
-    share = np.abs(draws) / np.abs(draws).max(axis=1, keepdims=True)
-    ends = share > 1 - 1e-12
-    assert np.array_equal(ends.sum(axis=1), np.ones(20_000))
-    assert chi_square_pvalue(ends.sum(axis=0), np.full(4, 5000.0)) > LEVEL
-    assert kstest(share[:, 0][~ends[:, 0]], "uniform").pvalue > LEVEL
-
-
-def test_chains_end_where_the_chords_do() -> None:
-    # A chain of one step from the centre ends uniformly on a chord through it; uniform points of K times a gamma variable of
-    # shape 2 on a line have a norm of shape 1.
-    hull = Programs([[1.7]])
-    draws = draw_hit_and_run(hull, 0.5, np.random.default_rng(1), 4000, 1)
-    assert kstest(hull.gauge(draws), gamma(1, scale=2.0).cdf).pvalue > LEVEL
-
-
 def test_l1_proposals_of_blocks() -> None:
     # Two totals of different sizes, a cell alone in its total, and free cells.
     frame = {"cell": range(9)}
@@ -133,7 +105,6 @@ def test_l1_proposals_of_blocks() -> None:
     rows[0, [0, 3, 5]], rows[1, [1, 2, 6, 7]], rows[2, 4] = 1, 1, 1
     invariants = Invariants(LinearQuery(frame, rows, ["first", "second", "alone"]))
     proposal = proposal_for(invariants)
-    assert proposal is not None
     size, rate = 30_000, 1.3
     draws = proposal.draw(rate, np.random.default_rng(1), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-12 * 100
@@ -149,11 +120,10 @@ def test_l1_proposals_of_blocks() -> None:
     assert abs(np.corrcoef(np.abs(draws[:, [0, 1, 8]]).T)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(size)
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 3), (4, 3), (3, 5), (5, 5)])
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (4, 3), (5, 5)])
 def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
     invariants = both_margins(*shape)
     proposal = proposal_for(invariants)
-    assert proposal is not None
     size, rate = 20_000, 0.6
     draws = proposal.draw(rate, np.random.default_rng(2), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
@@ -164,46 +134,19 @@ def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
     assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
 
 
-@pytest.mark.parametrize("shape", [(3, 3), (3, 4)])
-def test_l1_proposals_of_tables_against_a_triangulation(shape: tuple[int, int]) -> None:
+def test_l1_proposals_of_tables_against_a_triangulation() -> None:
+    shape = (3, 4)
     # The l1 ball of tables with zero margins is the hull of the 2 x 2 moves and the 3-cycles, each of length 1: its
     # triangulation gives the second moments of l1 noise in closed form.
-    invariants, steps = moves(*shape)
-    cycle = np.eye(3) - np.roll(np.eye(3), 1, axis=1)
-    cycles = np.zeros((0, *shape))
-    for columns in combinations(range(shape[1]), 3):
-        for rows in permutations(range(3)):
-            table = np.zeros((1, *shape))
-            table[0][np.ix_(rows, columns)] = cycle
-            cycles = np.concatenate([cycles, table])
-    ball = SymmetricHull(np.concatenate([steps / 4, invariants.coordinates(cycles) / 6]))
-    proposal = proposal_for(invariants)
-    assert proposal is not None
+    invariants, steps = sensitivity(*shape, 3)
+    ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
     size = 40_000
-    draws = proposal.draw(1.0, np.random.default_rng(3), size)
+    draws = proposal_for(invariants).draw(1.0, np.random.default_rng(3), size)
     points = invariants.coordinates(draws.reshape(-1, *shape))
     assert ball.gauge(points) == pytest.approx(np.abs(draws).sum(axis=1), rel=1e-10)
     products = points[:, :, None] * points[:, None, :]
     error = products.std(axis=0) / np.sqrt(size)
-    assert ball.second_moment is not None
     assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
-
-
-def test_tables_are_recognised_by_their_null_space() -> None:
-    frame = {"row": range(3), "column": range(4)}
-    margins = Margins(frame, ["row"], ["column"])
-    general = Invariants(LinearQuery(frame, margins.matrix.toarray(), margins.names))
-    found = proposal_for(general)
-    assert found is not None
-    assert found.table == (3, 4)
-    flat = Invariants(Margins({"row": range(3), "one": ["only"], "column": range(4)}, ["row"], ["column"]))
-    thin = proposal_for(flat)
-    assert thin is not None
-    assert thin.table == (3, 4)
-    # Six independent invariants of another kind.
-    rows = np.array([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12], *np.eye(12, dtype=int)[:5]])
-    assert proposal_for(Invariants(LinearQuery(frame, rows, list("abcdef")))) is None
-    assert proposal_for(Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a"], ["b"]))) is None
 
 
 def test_the_sampler_is_chosen_by_what_is_known() -> None:
@@ -212,11 +155,21 @@ def test_the_sampler_is_chosen_by_what_is_known() -> None:
     program = Programs(vertices)
     assert choose_hull_sampler(program, invariants).name == "envelope"
     assert choose_hull_sampler(program).name == "hit-and-run"
+    # One record comes or goes, 60 cells with a fixed total: l1 noise has hardly anything in common with the hull.
+    many = Invariants(Totals({"cell": range(60)}))
+    assert choose_hull_sampler(SymmetricHull(many.coordinates(np.eye(60))), many).name == "hit-and-run"
     forced = choose_hull_sampler(SymmetricHull(vertices), invariants, "mcmc", 12)
     assert (forced.exact, forced.name, forced.sweeps) == (False, "hit-and-run", 12)
     assert "12 sweeps, convergence not certified" in forced.words
     cube = choose_hull_sampler(program, invariants, "algorithm-3")
     assert (cube.exact, cube.name) == (True, "algorithm-3")
+    # A table with both margins is known by its null space, in whatever form they are stated.
+    frame = {"row": range(3), "column": range(4)}
+    margins = Margins(frame, ["row"], ["column"])
+    assert proposal_for(Invariants(LinearQuery(frame, margins.matrix.toarray(), margins.names))).table == (3, 4)
+    flat = Invariants(Margins({"row": range(3), "one": ["only"], "column": range(4)}, ["row"], ["column"]))
+    assert proposal_for(flat).table == (3, 4)
+    assert proposal_for(Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a"], ["b"]))) is None
     with pytest.raises(NotImplementedError, match=r"no exact sampler is known for .*method='mcmc' draws approximately"):
         choose_hull_sampler(program, method="exact")
     with pytest.raises(ValueError, match="of dimension 6, but it has dimension 4"):
@@ -227,33 +180,13 @@ def test_the_sampler_is_chosen_by_what_is_known() -> None:
         choose_hull_sampler(program, invariants, "mcmc", 0)
 
 
-def test_an_envelope_that_accepts_too_little_is_not_used() -> None:
-    # One record comes or goes, 60 cells with a fixed total: l1 noise has hardly anything in common with the hull.
-    invariants = Invariants(Totals({"cell": range(60)}))
-    hull = SymmetricHull(invariants.coordinates(np.eye(60)))
-    assert envelope_of(hull, invariants) is None
-    assert choose_hull_sampler(hull, invariants).name == "hit-and-run"
-
-
-def test_five_by_five_is_exact() -> None:
-    # Beyond the paper's algorithm: radii only, 200 draws with a linear program each.
-    invariants, vertices = moves(5, 5)
-    hull = SymmetricHull(vertices)
-    assert choose_hull_sampler(hull, invariants).name == "envelope"
-    draws = sample_hull(hull, 2.0, np.random.default_rng(4), 200, invariants)
-    assert kstest(hull.gauge(draws), gamma(16, scale=0.5).cdf).pvalue > LEVEL
-    # Published mean square 260 / epsilon**2, to +-5%; its standard error here is about 3.5%.
-    assert np.mean(np.sum(draws**2, axis=1)) * 4 == pytest.approx(258, rel=0.16)
-
-
-@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (8, 3), (10, 3), (10, 2)])
+@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (8, 3), (10, 2)])
 def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
     # Radii, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
     invariants = both_margins(size, size)
     hull = sensitivity_hull(invariants, adjacency)
     sampler = choose_hull_sampler(hull, invariants)
     assert (sampler.exact, sampler.name) == (True, "envelope")
-    assert sampler.acceptance is not None
     assert 0.1 < sampler.acceptance < 1.0
     draws = sample_hull(hull, 1.5, np.random.default_rng(4), 400 if size < 10 else 20, invariants)
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / 1.5).cdf).pvalue > LEVEL
@@ -267,29 +200,7 @@ def test_acceptance_is_the_share_of_the_volume() -> None:
         steps = sensitivity_hull(invariants, 3).vertices
         ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
         envelope = envelope_of(SymmetricHull(vertices), invariants)
-        assert envelope is not None
         assert envelope.reach == pytest.approx(reach, rel=1e-12)
-        volumes = SymmetricHull(vertices).log_cone_mass, ball.log_cone_mass
-        assert None not in volumes
-        share = np.exp(volumes[0] - volumes[1] - 4 * np.log(reach))  # type: ignore[operator]
+        share = np.exp(SymmetricHull(vertices).log_cone_mass - ball.log_cone_mass - 4 * np.log(reach))
         # 64 draws of a number in [0, 1]: five standard errors are at most 0.31.
         assert envelope.acceptance == pytest.approx(share, abs=0.2)
-
-
-def test_all_substitutions_of_a_table() -> None:
-    # 4 x 4: no triangulation takes part. Radii; larger tables are not exact.
-    invariants, vertices = all_substitutions(4, 4)
-    hull = SymmetricHull(vertices)
-    assert choose_hull_sampler(hull, invariants).name == "envelope"
-    draws = draws_of("envelope", hull, 1.0, 6000, invariants)
-    assert kstest(hull.gauge(draws), gamma(9).cdf).pvalue > LEVEL
-    large, points = all_substitutions(5, 5)
-    assert choose_hull_sampler(SymmetricHull(points), large).exact is False
-
-
-def test_draws_are_repeatable() -> None:
-    for case, name in [(moves(3, 3), "cones"), (sensitivity(4, 4, 3), "envelope")]:
-        hull = SymmetricHull(case[1])
-        assert choose_hull_sampler(hull, case[0]).name == name
-        one, two = (sample_hull(hull, 1.0, np.random.default_rng(3), 4, case[0]) for _ in range(2))
-        assert np.array_equal(one, two)

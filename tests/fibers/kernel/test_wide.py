@@ -73,9 +73,7 @@ PRIORS = {
 LAWS = {"l1": 1e-4, "l2": 1e-4, "gaussian": 1e4}
 
 
-@pytest.mark.parametrize(
-    "start", [[1_100_000, 900_000], [200_000, 1_800_000], [1_799_999, 200_001]], ids=["near", "low", "high"]
-)
+@pytest.mark.parametrize("start", [[1_100_000, 900_000], [200_000, 1_800_000]], ids=["near", "low"])
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("family", PRIORS)
 def test_millions_of_counts_from_near_and_from_far_tails(family, kind, start):
@@ -106,13 +104,6 @@ def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     assert draws.max() <= around[-1]
     assert kolmogorov(draws - around[0], law) > LEVEL
     assert one_or_many(draws - around[0], law) > LEVEL
-
-
-def test_poisson_cells_with_a_known_total_are_binomial():
-    total, p = 40_000_000, 0.3
-    draws = draw(pair(total, family="poisson"), np.log([3.0, 7.0]), [1, 1], [0, total], 3000, fresh=True)
-    u = stats.binom.cdf(draws - 1, total, p) + np.random.default_rng(2).random(3000) * stats.binom.pmf(draws, total, p)
-    assert stats.kstest(u, "uniform").pvalue > LEVEL
 
 
 @pytest.mark.parametrize(
@@ -156,20 +147,14 @@ def test_entries_larger_than_one_and_many_counts(family):
 
 
 def test_one_cell_without_bounds_far_below_and_far_above_its_mode():
-    frame = Frame.of({"c": ["p"]})
-    target = Target(Fiber.of([], frame), (), "poisson")
+    one_cell = Fiber.of([], Frame.of({"c": ["p"]}))
+    target = Target(one_cell, (), "poisson")
     for start in (0, 5_000_000):
         draws = draw(target, np.log([1e6]), np.ones(1), [start], 2000, fresh=True)
         u = stats.poisson.cdf(draws - 1, 1e6) + np.random.default_rng(3).random(2000) * stats.poisson.pmf(draws, 1e6)
         assert stats.kstest(u, "uniform").pvalue > LEVEL
-
-
-def test_improper_directions_are_refused():
-    frame = Frame.of({"c": ["p"]})
-    chain = Chain(Target(Fiber.of([], frame), (), "flat"), np.random.default_rng(1))
-    chain.set_prior(np.zeros(1), np.ones(1))
     with pytest.raises(ValueError, match="improper"):
-        chain.sweep(10)
+        draw(Target(one_cell, (), "flat"), np.zeros(1), np.ones(1), [0], 1, moves=10)
 
 
 def test_l2_residuals_do_not_drift():
