@@ -41,8 +41,7 @@ def compiled(request: pytest.FixtureRequest) -> tuple[str, str, Any, Any]:
     mode = Mode(linker="numba") if dtype == "float64" else None
     values = pytensor.function([value, mu, scale], [logp, logcdf], mode=mode)
     slopes = pytensor.function(
-        [value, mu, scale],
-        [*pt.grad(logp.sum(), parameters), *pt.grad(logcdf.sum(), parameters)],
+        [value, mu, scale], [*pt.grad(logp.sum(), parameters), *pt.grad(logcdf.sum(), parameters)]
     )
     return kind, dtype, values, slopes
 

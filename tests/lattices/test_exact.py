@@ -48,8 +48,20 @@ from bayesdp.lattices.two_way import (
     two_way_acceptance,
 )
 from bayesdp.moves.basis import kernel_basis
-from bayesdp.queries import LinearQuery, Totals
-from tests.lattices.oracles import CASES, LEVEL, labels, lattice_points, law_on, one_way, pvalue, two_way_margins
+from bayesdp.queries import LinearQuery
+from tests.lattices.oracles import (
+    BLOCKS,
+    CASES,
+    GENERAL,
+    LEVEL,
+    LOOSE,
+    labels,
+    lattice_points,
+    law_on,
+    one_way,
+    pvalue,
+    two_way_margins,
+)
 
 
 def by_rows(rows: int, columns: int, epsilon: float) -> TwoWay:
@@ -58,7 +70,7 @@ def by_rows(rows: int, columns: int, epsilon: float) -> TwoWay:
     return two_way(rows, columns, epsilon)._replace(sines=empty, cosines=empty)
 
 
-@pytest.mark.parametrize(("columns", "epsilon", "reach"), [(2, 0.25, 90), (3, 0.3, 60), (3, 3.0, 8), (4, 1.0, 18)])
+@pytest.mark.parametrize(("columns", "epsilon", "reach"), [(2, 0.25, 90), (3, 0.3, 60), (4, 1.0, 18)])
 def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
     grid = np.array(list(product(range(-reach, reach + 1), repeat=columns - 1)))
     rows = np.column_stack([grid, -grid.sum(axis=1)])
@@ -75,20 +87,10 @@ def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
         assert found <= np.exp(np.min(plan.bounds @ [np.abs(sums).sum(), 1.0])) * (1 + 1e-12)
 
 
-def test_small_rates_leave_one_row():
-    assert two_way(4, 4, 1e-4).sines.size == 0
-
-
-# Five tests at LEVEL.
+# Three tests at LEVEL.
 @pytest.mark.parametrize(
     ("rows", "columns", "epsilon", "reach", "plan"),
-    [
-        (3, 3, 0.8, 8, two_way),
-        (3, 3, 0.8, 8, by_rows),
-        (4, 3, 1.2, 4, two_way),
-        (5, 2, 0.7, 7, two_way),
-        (3, 3, 2.5, 4, two_way),
-    ],
+    [(3, 3, 0.8, 8, by_rows), (4, 3, 1.2, 4, two_way), (5, 2, 0.7, 7, two_way)],
 )
 def test_tables_follow_the_law(rows, columns, epsilon, reach, plan, make_rng):
     size = 20000
@@ -113,38 +115,22 @@ def test_the_share_that_is_kept_is_a_ratio_of_sums(make_rng):
     assert two_way_acceptance(two_way(4, 3, 1.2), make_rng(1), 50000) == pytest.approx(expected, rel=0.01)
 
 
-# Published variance, covariance and mass of zero (checks.md); 4.5 standard errors: one false alarm in 50,000.
-def test_the_published_numbers_of_a_3_x_3_table(make_rng):
-    size = 200_000
-    draws = sample_noise(one_way(3, 3), "l1", 1.0, make_rng(5), size, "exact").astype(float)
-    for values, expected in [
-        (draws[:, 0, 0] ** 2, 0.156180318),
-        (draws[:, 0, 0] * draws[:, 0, 1], -0.078090159),
-        (~draws.any(axis=(1, 2)), 0.716986545),
-    ]:
-        assert abs(values.mean() - expected) < 4.5 * values.std() / np.sqrt(size)
-
-
-# One false alarm in 16,000 each: mean sizes agree with another program's (6 x 6: 98.12 +- .08), and with the chain.
-def test_larger_tables(make_rng):
+# One false alarm in 16,000: another program has a mean size of 98.12 +- .08 at 6 x 6.
+def test_the_size_of_larger_tables(make_rng):
     draws, tries = draw_two_way(two_way(6, 6, 0.25), make_rng(6), 2500)
     sizes = np.abs(draws).sum(axis=(1, 2))
     assert abs(sizes.mean() - 98.12) < 4 * np.hypot(sizes.std() / 50, 0.08)
     assert 2500 / tries == pytest.approx(0.030, abs=0.004)
-    exact = np.abs(sample_noise(one_way(4, 5), "l1", 0.25, make_rng(7), 8000, "exact")).sum(axis=(1, 2))
-    chain = np.abs(sample_noise(one_way(4, 5), "l1", 0.25, make_rng(8), 600, "mcmc", 60)).sum(axis=(1, 2))
-    assert abs(exact.mean() - chain.mean()) < 4 * np.hypot(exact.std() / np.sqrt(8000), chain.std() / np.sqrt(600))
 
 
-# Two tests at LEVEL. Tables with an entry beyond 2 are beyond the enumeration: they have a length of 24 or more.
-@pytest.mark.parametrize("epsilon", [1.0, 0.8])
-def test_three_way_tables_follow_the_law(epsilon, make_rng):
-    plan = two_way(3, 3, epsilon)
+# One test at LEVEL. Tables with an entry beyond 2 are beyond the enumeration: they have a length of 24 or more.
+def test_three_way_tables_follow_the_law(make_rng):
+    plan = two_way(3, 3, 0.8)
     draws, tries = draw_three_way(plan, 3, make_rng(4), 20000)
     for axis in (1, 2, 3):
         assert not draws.sum(axis=axis).any()
     points = lattice_points(two_way_margins(3, 3, 3).matrix.toarray(), 2)
-    assert pvalue(draws.reshape(-1, 27), points, law_on(points, "l1", epsilon)) > LEVEL
+    assert pvalue(draws.reshape(-1, 27), points, law_on(points, "l1", 0.8)) > LEVEL
     assert three_way_acceptance(plan, 3, make_rng(5), 4000) == pytest.approx(20000 / tries, rel=0.1)
 
 
@@ -155,27 +141,12 @@ def test_the_size_of_three_way_noise(make_rng):
     assert abs(sizes.mean() - 28.87) < 4 * np.hypot(sizes.std() / np.sqrt(4000), 0.07)
 
 
-# 120 means, each within 5.5 standard errors: one false alarm in 200,000. The ways are of three lengths, in disorder.
-def test_cells_of_a_three_way_table_are_where_they_belong(make_rng):
-    invariants = two_way_margins(3, 5, 4)
-    exact = sample_noise(invariants, "l1", 0.9, make_rng(1), 5000, "exact").astype(float)
-    assert not np.any(invariants.matrix @ exact.reshape(5000, -1).T)
-    chain = sample_noise(invariants, "l1", 0.9, make_rng(2), 1500, "mcmc", 60).astype(float)
-    for mine, theirs in [(exact**2, chain**2), (exact * exact[:, :1], chain * chain[:, :1])]:
-        error = np.hypot(mine.std(axis=0) / np.sqrt(5000), theirs.std(axis=0) / np.sqrt(1500))
-        assert np.all(np.abs(mine.mean(axis=0) - theirs.mean(axis=0)) < 5.5 * error)
-
-
-@pytest.mark.parametrize("sizes", [*permutations((3, 4, 5)), (3, 4), (4, 3)])
+@pytest.mark.parametrize("sizes", [*permutations((2, 3, 4)), *permutations((3, 4, 5)), (3, 4), (4, 3)])
 def test_no_order_of_the_ways_changes_an_invariant(sizes, make_rng):
     invariants = one_way(*sizes) if len(sizes) == 2 else two_way_margins(*sizes)
     draws = sample_noise(invariants, "l1", 1.0, make_rng(1), 100, "exact")
     assert draws.any()
     assert not np.any(invariants.matrix @ draws.reshape(100, -1).T)
-
-
-VENN = np.array([[s >> i & 1 for s in range(1, 8) for _ in range(2)] for i in range(3)])
-"""Three overlapping sets: the seven regions of their Venn diagram, two cells each."""
 
 
 def groups_of(matrix: np.ndarray) -> Groups:
@@ -184,7 +155,7 @@ def groups_of(matrix: np.ndarray) -> Groups:
     return groups
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 3, 8])
 @pytest.mark.parametrize("epsilon", [0.2, 1.5])
 def test_the_law_of_a_sum_is_a_convolution(count, epsilon):
     one = np.exp(-epsilon * np.abs(np.arange(-300, 301)))
@@ -201,8 +172,8 @@ def test_the_law_of_a_sum_is_a_convolution(count, epsilon):
     assert len(table) == 65536 or table[-1] < 1e-11
 
 
-# Eight tests at LEVEL: both signs, sums beyond the number of cells, and none.
-@pytest.mark.parametrize("total", [0, 1, -3, 7])
+# Six tests at LEVEL: both signs, sums beyond the number of cells, and none.
+@pytest.mark.parametrize("total", [0, -3, 7])
 @pytest.mark.parametrize("count", [2, 3])
 def test_cells_given_their_sum(count, total, make_rng):
     epsilon, reach = 0.6, 16
@@ -231,11 +202,10 @@ SMALL = {
     "not unimodular": ([[2, 3, 2, 5]], 14),
     "no whole pivot": ([[2, 2, 3, 3]], 14),
     "opposite signs": ([[1, -1, 1, 1, 0], [0, 0, 2, -2, 1]], 12),
-    "table 2 x 3": ([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0]], 14),
 }
 
 
-# Five tests at LEVEL.
+# Four tests at LEVEL.
 @pytest.mark.parametrize("name", SMALL)
 def test_draws_follow_the_law(name, make_rng):
     matrix, reach = np.array(SMALL[name][0]), SMALL[name][1]
@@ -259,22 +229,14 @@ def test_the_share_of_groups_that_is_kept_is_a_ratio_of_sums(make_rng):
 
 
 def test_venn_regions_have_the_known_size_and_share(make_rng):
+    # Three overlapping sets, two cells in each of the seven regions of their Venn diagram.
     # An independent program: E||z||_1 = 43.33 +- .03, acceptance .113 (lattice-notes: 14 cells, 3 constraints).
-    groups = groups_of(VENN)
-    draws, tries = draw_groups(groups, 0.25, make_rng(1), 40000)
-    assert not np.any(VENN @ draws.T)
+    venn = np.array([[s >> i & 1 for s in range(1, 8) for _ in range(2)] for i in range(3)])
+    draws, tries = draw_groups(groups_of(venn), 0.25, make_rng(1), 40000)
+    assert not np.any(venn @ draws.T)
     assert 40000 / tries == pytest.approx(0.1130, abs=0.003)
     sizes = np.abs(draws).sum(axis=1)
     assert abs(sizes.mean() - 43.33) < 4 * np.hypot(sizes.std() / 200, 0.03)
-
-
-# Fourteen means against a chain, each within 4.5 standard errors: one false alarm in 10,000.
-def test_venn_regions_agree_with_the_chain(make_rng):
-    invariants = Invariants(LinearQuery(labels(14), VENN, ["first", "second", "third"]))
-    exact = np.abs(sample_noise(invariants, "l1", 0.25, make_rng(2), 20000, "exact"))
-    chain = np.abs(sample_noise(invariants, "l1", 0.25, make_rng(3), 1000, "mcmc", 60))
-    error = np.hypot(exact.std(axis=0) / np.sqrt(20000), chain.std(axis=0) / np.sqrt(1000))
-    assert np.all(np.abs(exact.mean(axis=0) - chain.mean(axis=0)) < 4.5 * error)
 
 
 def test_wide_relations_are_refused():
@@ -288,19 +250,14 @@ def test_log_normaliser_is_the_legendre_polynomial():
         assert log_normaliser(cells, epsilon) == pytest.approx(np.log(legendre), rel=1e-13, abs=1e-14)
 
 
-def test_log_normaliser_is_the_sum_over_the_lattice():
-    points = lattice_points(np.ones((1, 4), dtype=np.int64), 30)
-    assert log_normaliser(4, 0.5) == pytest.approx(np.log(np.exp(-0.5 * np.abs(points).sum(axis=1)).sum()), abs=1e-9)
-
-
 def compositions(mass: int, cells: int) -> np.ndarray:
     listed = [c for c in product(range(mass + 1), repeat=cells) if sum(c) == mass]
     assert len(listed) == comb(mass + cells - 1, cells - 1)
     return np.array(listed)
 
 
-# Five tests at LEVEL. Marked are the bars in the first two, the units in the next two, and nothing in the last.
-@pytest.mark.parametrize(("mass", "cells"), [(5, 3), (4, 4), (2, 5), (1, 4), (0, 3)])
+# Three tests at LEVEL. Marked are the bars in the first, the units in the second, and nothing in the last.
+@pytest.mark.parametrize(("mass", "cells"), [(5, 3), (2, 5), (0, 3)])
 def test_compositions_are_uniform(mass, cells, make_rng):
     state = seed_state(make_rng(mass))
     draws = np.zeros((4000, cells), dtype=np.int64)
@@ -322,8 +279,8 @@ def test_sparse_compositions_are_uniform(mass, cells, make_rng):
     assert pvalue(draws, listed, np.full(len(listed), 1 / len(listed))) > LEVEL
 
 
-# Three tests at LEVEL. Large bit maps: places beyond the first word, and the last word half full.
-@pytest.mark.parametrize("mass", [61, 62, 200])
+# Two tests at LEVEL. Large bit maps: places beyond the first word, and the last word half full.
+@pytest.mark.parametrize("mass", [62, 200])
 def test_a_composition_of_a_large_mass_is_uniform_in_each_part(mass, make_rng):
     state = seed_state(make_rng(mass))
     draws = np.zeros((5000, 3), dtype=np.int64)
@@ -360,12 +317,6 @@ def test_mean_size_is_minus_the_derivative_of_the_log_normaliser(cells, epsilon,
     assert abs(sizes.mean() - mean) < 4 * sizes.std() / np.sqrt(size)
 
 
-def test_two_cells_are_discrete_laplace(make_rng):
-    draws = draw_fixed_sums(np.zeros(2, dtype=np.int64), 0.7, make_rng(2), 10000)
-    points = lattice_points(np.ones((1, 2), dtype=np.int64), 30)
-    assert pvalue(draws, points, law_on(points, "l1", 0.7)) > LEVEL  # one test at LEVEL
-
-
 def test_no_cells_and_no_draws(make_rng):
     assert draw_fixed_sums(np.array([-1, -1]), 1.0, make_rng(1), 3).shape == (3, 2)
     assert draw_fixed_sums(np.array([0, 0]), 1.0, make_rng(1), 0).shape == (0, 2)
@@ -381,16 +332,7 @@ def orthogonalised(invariants: Invariants) -> GramSchmidt:
 
 
 @pytest.mark.parametrize(
-    "invariants",
-    [
-        *(case for case, _ in CASES.values()),
-        one_way(3, 5),
-        one_way(2, 2, 3),
-        two_way_margins(3, 4, 5),
-        two_way_margins(2, 3, 4),
-        SKEWED,
-    ],
-    ids=repr,
+    "invariants", [BLOCKS, LOOSE, GENERAL, SKEWED, one_way(2, 2, 3), two_way_margins(3, 4, 5)], ids=repr
 )
 def test_the_triangle_orthogonalises_a_basis_of_the_lattice(invariants):
     found = orthogonalised(invariants)
@@ -447,13 +389,12 @@ def test_normal_draws_are_normal(make_rng):
     assert pvalue(bins, np.arange(8)[:, None], shares) > LEVEL
 
 
-# Sixteen tests at LEVEL. Small scales, at which a tenth of Klein's draws is rejected.
-@pytest.mark.parametrize("case", [*CASES, "skewed"])
-@pytest.mark.parametrize("sigma", [0.6, 1.1])
-def test_klein_follows_the_law(case, sigma, make_rng):
+# Five tests at LEVEL. Small scales, at which a tenth of Klein's draws is rejected.
+@pytest.mark.parametrize("case", ["3x3", "3x3x3", "totals", "general", "skewed"])
+def test_klein_follows_the_law(case, make_rng):
     invariants, reach = CASES.get(case, (SKEWED, 16))
     lattice, size = orthogonalised(invariants), 12000
-    sigma = 3 * sigma if case == "skewed" else 0.8 if (case, sigma) == ("3x3x3", 0.6) else sigma
+    sigma = {"skewed": 1.8, "3x3x3": 0.8}.get(case, 0.6)
     draws, tries = draw_klein(lattice, sigma, make_rng(2), size)
     points = lattice_points(invariants.matrix.toarray(), reach)
     assert pvalue(draws, points, law_on(points, "gaussian", sigma)) > LEVEL
@@ -470,8 +411,8 @@ def test_klein_on_larger_tables(make_rng):
         assert (draws**2).mean() == pytest.approx(variance, rel=0.01)  # standard error about .003
 
 
-# Six tests at LEVEL.
-@pytest.mark.parametrize("case", [case for case in CASES if case != "3x3x3"])
+# Four tests at LEVEL.
+@pytest.mark.parametrize("case", ["2x3", "3x3", "totals", "general"])
 def test_nearest_planes_follow_the_law(case, make_rng):
     invariants, reach = CASES[case]
     lattice, size = orthogonalised(invariants), 12000
@@ -493,21 +434,12 @@ def test_nearest_planes_in_eight_dimensions(make_rng):
 
 
 # The share that is kept is exp(-epsilon reach) where the lattice is fine: measured by another program, too.
-@pytest.mark.parametrize(("size", "share"), [(4, 0.547), (6, 0.406), (10, 0.228)])
+@pytest.mark.parametrize(("size", "share"), [(4, 0.547), (10, 0.228)])
 def test_the_share_that_nearest_planes_keep(size, share, make_rng):
     lattice = orthogonalised(one_way(size, size))
     assert nearest_plane_acceptance(lattice, 0.25) == pytest.approx(share, abs=0.005)
     _, tries = draw_nearest_plane(lattice, 0.25, make_rng(1), 4000)
     assert 4000 / tries == pytest.approx(share, abs=0.02)
-
-
-# E||z||_2 = n / epsilon for continuous noise; at this rate the lattice is fine. Four standard errors.
-def test_the_length_of_wide_noise(make_rng):
-    lattice = orthogonalised(Invariants(Totals(labels(40))))
-    draws, _ = draw_nearest_plane(lattice, 0.02, make_rng(1), 4000)
-    assert not draws.sum(axis=1).any()
-    lengths = np.linalg.norm(draws, axis=1)
-    assert abs(lengths.mean() - 39 / 0.02) < 4 * np.sqrt(39) / 0.02 / np.sqrt(4000)
 
 
 def test_what_is_too_large_has_no_orthogonal_basis():

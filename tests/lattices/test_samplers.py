@@ -40,9 +40,7 @@ from tests.moves.test_basis import NESTED as LABELLED
 FREE = Invariants(None, labels(2, 2))
 
 
-NESTED = Invariants(
-    Margins({"a": range(6), "b": range(4), "group": ("a", list("xxxyyy"))}, ["a"], ["group", "b"]),
-)
+NESTED = Invariants(Margins({"a": range(6), "b": range(4), "group": ("a", list("xxxyyy"))}, ["a"], ["group", "b"]))
 CROSSED = [
     Totals({"a": range(9), "rows": ("a", list("xxxyyyzzz")), "columns": ("a", list("uvwuvwuvw"))}, by=by)
     for by in ("rows", "columns")

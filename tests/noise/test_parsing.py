@@ -112,11 +112,7 @@ def test_texts_that_are_refused(text: str, error: type[Exception], message: str)
         ({"law": "discrete-laplace", "b": [1.0, float("nan")]}, ValueError, "b must be finite"),
         ({"law": "discrete-laplace", "b": []}, (TypeError, ValueError), "b must hold"),
         ({"law": "lattice-gaussian", "sigma": [1.0]}, TypeError, "sigma must be a positive real number"),
-        (
-            {"law": "lattice-laplace", "epsilon": 0},
-            ValueError,
-            "epsilon must be a finite number greater than 0",
-        ),
+        ({"law": "lattice-laplace", "epsilon": 0}, ValueError, "epsilon must be a finite number greater than 0"),
     ],
 )
 def test_descriptions_that_are_refused(description: Any, error: type[Exception], message: str) -> None:

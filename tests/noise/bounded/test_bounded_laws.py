@@ -30,11 +30,7 @@ from bayesdp.noise.bounded.base import sums_within
 from tests.comparison.chi_square import chi_square_pvalue
 
 CONTINUOUS = [TruncatedLaplace, BoundaryInflatedLaplace, TruncatedGaussian, BoundaryInflatedGaussian]
-DISCRETE = [
-    TruncatedDiscreteLaplace,
-    BoundaryInflatedDiscreteLaplace,
-    BoundaryInflatedDiscreteGaussian,
-]
+DISCRETE = [TruncatedDiscreteLaplace, BoundaryInflatedDiscreteLaplace, BoundaryInflatedDiscreteGaussian]
 INF = np.inf
 
 

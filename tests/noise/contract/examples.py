@@ -166,9 +166,7 @@ for _example in (
         sampled=True,
     ),
     Example(
-        noise.DiscreteGaussian(2.0),
-        10,
-        secure=_of_counts(lambda labels: mechanisms.DiscreteGaussian(labels, rho=0.25)),
+        noise.DiscreteGaussian(2.0), 10, secure=_of_counts(lambda labels: mechanisms.DiscreteGaussian(labels, rho=0.25))
     ),
     Example(noise.Laplace(1.5), 20),
     Example(noise.Gaussian(2.0), 11),
@@ -183,12 +181,7 @@ for _example in (
     Example(noise.TruncatedDiscreteLaplace(2.0, _BOUNDS), 9),
     Example(noise.BoundaryInflatedDiscreteLaplace(2.0, _BOUNDS), 9),
     Example(noise.BoundaryInflatedDiscreteGaussian(2.5, _BOUNDS), 9),
-    Example(
-        noise.LatticeLaplace(0.8),
-        10,
-        secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)),
-        sampled=True,
-    ),
+    Example(noise.LatticeLaplace(0.8), 10, secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)), sampled=True),
     Example(
         noise.LatticeLaplace(1.5, "l2"),
         10,

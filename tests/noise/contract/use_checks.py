@@ -65,10 +65,7 @@ def released(law: NoiseLaw, values: Any, *, total: int = 7, stated: bool = False
         return bdp.Release.from_published(LINE, [measured], guarantee=known, about="statistics")
     guarantee = Guarantee("pure", {"epsilon": 1.0}, "l1") if stated else None
     return bdp.Release.from_published(
-        LINE,
-        [bdp.Measured(bdp.Identity(LINE), values, law)],
-        [bdp.Exact(bdp.Totals(LINE), total)],
-        guarantee=guarantee,
+        LINE, [bdp.Measured(bdp.Identity(LINE), values, law)], [bdp.Exact(bdp.Totals(LINE), total)], guarantee=guarantee
     )
 
 

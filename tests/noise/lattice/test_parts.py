@@ -16,13 +16,7 @@ from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.noise import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.lattice.laws import variances
 from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
-from bayesdp.privacy import (
-    DIFFERENCES,
-    Difference,
-    discrete_gaussian_delta,
-    gaussian_delta,
-    rho_to_epsilon,
-)
+from bayesdp.privacy import DIFFERENCES, Difference, discrete_gaussian_delta, gaussian_delta, rho_to_epsilon
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.sensitivities.kept import kept_differences
 from tests.comparison.enumeration import lattice_points
@@ -47,15 +41,9 @@ def shown(invariants: Invariants) -> list[tuple[str, list[int], list[int]]]:
 
 
 def test_totals_by_group() -> None:
-    frame = Frame.of(
-        {"county": ["a", "b", "c", "d", "e", "f"]},
-    )
+    frame = Frame.of({"county": ["a", "b", "c", "d", "e", "f"]})
     query = LinearQuery(frame, [[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 0]], ["first", "second"])
-    assert shown(Invariants(query)) == [
-        ("line", [3, 4], [1, -1]),
-        ("line", [5], [1]),
-        ("zero sum", [0, 1, 2], [3, 1]),
-    ]
+    assert shown(Invariants(query)) == [("line", [3, 4], [1, -1]), ("line", [5], [1]), ("zero sum", [0, 1, 2], [3, 1])]
 
 
 def test_a_determined_cell_is_in_no_part() -> None:
@@ -177,11 +165,7 @@ def test_where_it_is_not_known_the_conversion_stays() -> None:
     assert [row.loss["epsilon"] for row in rows] == [rho_to_epsilon(row.loss["rho"], 1e-4) for row in rows]
 
 
-LAWS = {
-    "l1": (LatticeLaplace(1.5), 1),
-    "l2": (LatticeLaplace(2.5, "l2"), 2),
-    "gaussian": (LatticeGaussian(0.9), 2),
-}
+LAWS = {"l1": (LatticeLaplace(1.5), 1), "l2": (LatticeLaplace(2.5, "l2"), 2), "gaussian": (LatticeGaussian(0.9), 2)}
 TABLES = ["2x2", "2x3", "3x3", "totals", "loose", "general"]
 
 

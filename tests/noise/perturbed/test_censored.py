@@ -363,9 +363,7 @@ def test_a_table_that_publishes_numbers_under_its_own_threshold_is_refused():
         TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3)
     with pytest.raises(ValueError, match="row x = 3 gives 1 a probability"):  # of a row that repeats
         TransitionTable(
-            [-2, -1, 0, 1, 2],
-            [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0.5, 0, 0.5, 0, 0]],
-            below=3,
+            [-2, -1, 0, 1, 2], [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0.5, 0, 0.5, 0, 0]], below=3
         )
     assert TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1).withheld([0, 2])["under 1"].tolist() == [
         True,
