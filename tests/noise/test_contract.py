@@ -2,8 +2,8 @@
 
 The mass of a law is summed from its `logp` by plain arithmetic (`contract/masses.py`) and compared with its PyMC
 distribution, its draws, its moments, its distribution function, its picture and its description (`contract/mass_checks.py`);
-then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions, tests and calibration
-make of it (`contract/use_checks.py`).
+then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions and tests make
+of it (`contract/use_checks.py`).
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def test_mass(name: str, check) -> None:
 
 
 # The other checks, with tests/fibers/kernel/test_law.py, imply what sampling shows; only a law with a latent part needs it.
-_SAMPLED = ("check_short_run", "check_calibration")
-_USES = [pytest.param(own, marks=[pytest.mark.slow] * (own.__name__ in _SAMPLED)) for own in USE_CHECKS]
+_USES = [pytest.param(own, marks=[pytest.mark.slow] * (own is check_short_run)) for own in USE_CHECKS]
 
 
 @pytest.mark.parametrize("check", _USES, ids=lambda own: own.__name__.removeprefix("check_"))

@@ -58,13 +58,10 @@ def by_definition(law: BoundedLaw, mu: float) -> tuple[np.ndarray, np.ndarray]:
 
 CASES = [
     (1.0, (0.0, 1.0), 0.3),
-    (1.0, (0.0, 1.0), 0.0),
     (1.0, (0.0, 1.0), 1.0),
     (0.02, (0.0, 1.0), 0.97),
-    (30.0, (0.0, 1.0), 0.2),
     (0.5, (-2.0, INF), -1.8),
     (0.5, (-INF, 3.0), 2.0),
-    (2.0, (-1.0, 4.0), -3.0),
     (2.0, (-1.0, 4.0), 4.5),
     (0.3, (0.0, 1.0), -2.0),
     (0.3, (0.0, INF), -3.0),
@@ -138,22 +135,6 @@ def test_density_atoms_and_tails_agree(kind: Any, scale: float, bounds: Any, mu:
     assert not np.isfinite(low) or law.cdf(low, mu) == pytest.approx(np.exp(atoms[0]), rel=1e-9)
 
 
-def test_checked_numbers() -> None:
-    """Independent numbers: clipping at s = 0.3, scale 1, bounds 0 and 1."""
-    law = BoundaryInflatedLaplace(1.0, (0.0, 1.0))
-    assert law.bias(0.3) == pytest.approx(0.122116458445, abs=5e-13)
-    assert law.variance((), location=0.3) == pytest.approx(0.177828867245, abs=5e-13)
-
-
-def test_upper_atom_is_not_the_printed_one() -> None:
-    """Equation (5) prints 1 - exp(-(c1 - s)/b)/2, with which the masses would not add up to one."""
-    law = BoundaryInflatedLaplace(1.0, (0.0, 1.0))
-    inner = integrate.quad(lambda y: float(np.exp(law.log_density(y, 0.3))), 1e-12, 1 - 1e-12, points=[0.3])[0]
-    low, high = law.atoms(0.3)
-    assert inner + low + high == pytest.approx(1.0, abs=1e-9)
-    assert high == pytest.approx(0.5 * np.exp(-0.7))
-
-
 @pytest.mark.parametrize("kind", [TruncatedLaplace, BoundaryInflatedLaplace])
 def test_propositions_1_and_2(kind: Any) -> None:
     b, low, high = 0.7, -1.0, 2.0
@@ -177,7 +158,7 @@ def test_propositions_1_and_2(kind: Any) -> None:
     assert np.all(np.abs(both[0]) >= np.abs(both[1]) - 1e-15)  # (c)
 
 
-@pytest.mark.parametrize("b", [1e-9, 1e-3, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("b", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, 1e12), (-5e11, 5e11), (-1e-9, 1e-9)])
 @pytest.mark.parametrize("share", [0.0, 1e-6, 0.37, 1.0])
 def test_extreme_scales_and_bounds(b: float, low: float, high: float, share: float) -> None:
@@ -229,8 +210,8 @@ def _normal_between(low: float, high: float, mu: float, sigma: float) -> Any:
     return 1 - (0 if ends[0] is None else upper_tail(-ends[0])) - (0 if ends[1] is None else upper_tail(ends[1]))
 
 
-@pytest.mark.parametrize("sigma", [1e-3, 0.3, 1.0, 7.0, 1e9])
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-2.0, 5.0), (0.0, INF), (-INF, 3.0), (0.0, 1e-9), (0.0, 1e12)])
+@pytest.mark.parametrize("sigma", [1e-3, 0.3, 7.0, 1e9])
+@pytest.mark.parametrize(("low", "high"), [(-2.0, 5.0), (0.0, INF), (-INF, 3.0), (0.0, 1e-9)])
 def test_densities_and_tails_keep_their_digits(sigma: float, low: float, high: float) -> None:
     """Locations inside, outside and far outside, intervals much wider and much narrower than the noise."""
     law, checked = TruncatedGaussian(sigma, (low, high)), 0
@@ -264,23 +245,19 @@ def test_locations_far_outside_have_moments(kind: Any) -> None:
         assert 0.0 <= law.variance((), location=mu) < 1e-6
 
 
-DISCRETE_CASES = [
-    (2.0, (0, 4), 1.0),
-    (2.0, (0, 4), 4.0),
-    (0.1, (0, 30), 7.0),
-    (0.05, (0, 3), 2.5),
-    (3.3, (-5, INF), -4.0),
-    (3.3, (-INF, 9), 2.25),
-    (50.0, (0, 9), 3.0),
-    (1.5, (0, 12), -4.0),
-    (1.5, (0, 12), 14.5),
-    (4.0, (0, 300), 150.0),
-    (2.0, (3, 4), 3.0),
-]
-
-
 @pytest.mark.parametrize("kind", DISCRETE)
-@pytest.mark.parametrize(("scale", "bounds", "mu"), DISCRETE_CASES)
+@pytest.mark.parametrize(
+    ("scale", "bounds", "mu"),
+    [
+        (2.0, (0, 4), 4.0),
+        (0.05, (0, 3), 2.5),
+        (3.3, (-5, INF), -4.0),
+        (3.3, (-INF, 9), 2.25),
+        (50.0, (0, 9), 3.0),
+        (1.5, (0, 12), -4.0),
+        (1.5, (0, 12), 14.5),
+    ],
+)
 def test_discrete_laws_by_summation(kind: Any, scale: float, bounds: Any, mu: float) -> None:
     law = kind(scale, bounds)
     values, mass = by_definition(law, mu)
@@ -317,11 +294,9 @@ def _inner_moments(free: Any, scale: float, low: int, high: int, mu: float) -> t
 @pytest.mark.parametrize(
     ("scale", "low", "high", "mu"),
     [
-        (1e9, 0, 10**12, 0.0),
         (1e9, 0, 10**12, 3e9),
         (1e9, 0, 1, 1.0),
         (1e-9, 0, 10**12, 5.0),
-        (4e5, 0, 10**6, 7e5),
         (1e13, -5 * 10**11, 5 * 10**11, 1e11),
         (3e4, 0, 2 * 10**5, -9e4),
     ],
@@ -383,17 +358,10 @@ def _edges(law: BoundedLaw, mu: float) -> np.ndarray:
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *DISCRETE])
 @pytest.mark.parametrize(
     ("scale", "bounds", "mu"),
-    [
-        (2.0, (0, 9), 3.0),
-        (2.0, (0, 9), 9.0),
-        (20.0, (0, 9), 2.5),
-        (2.0, (0, 90), -6.0),
-        (2.0, (0, 90), -1.0),
-        (1.7, (-4, None), -3.0),
-    ],
+    [(2.0, (0, 9), 9.0), (20.0, (0, 9), 2.5), (2.0, (0, 90), -6.0), (1.7, (-4, None), -3.0)],
 )
 def test_draws_follow_the_law(kind: Any, scale: float, bounds: Any, mu: float) -> None:
-    """Chi-square over some ten groups, 20,000 draws; 42 tests with a false alarm in 10,000 each."""
+    """Chi-square over some ten groups, 20,000 draws; 28 tests with a false alarm in 10,000 each."""
     law = kind(scale, bounds)
     drawn = law.draw(np.random.default_rng(20190729), (2,), 10_000, location=[mu, mu])
     assert drawn.shape == (10_000, 2)
@@ -418,21 +386,6 @@ def test_arrays_of_scales_and_bounds() -> None:
     assert law.logp(y, mu) == pytest.approx(sum(each))
     again = NoiseLaw.from_description(json.loads(json.dumps(law.describe(), allow_nan=False)))
     assert again == law
-    assert again.logp(y, mu) == law.logp(y, mu)
-    assert law.variance((3,)) is None
-    assert "one per cell" in str(law)
-
-
-def test_laws_as_text() -> None:
-    law = TruncatedDiscreteLaplace(2.5, (0, None))
-    assert str(law) == "truncated-discrete-laplace b=2.5 bounds=0:inf"
-    assert parse_law(str(law)) == law
-    assert law.independent
-    for kind in (TruncatedGaussian, BoundaryInflatedGaussian):
-        made = parse_law(f"{kind.name} sigma=2.5 bounds=0:9")
-        assert (made.sigma, made.bounds) == (2.5, (0.0, 9.0))
-        with pytest.raises(ValueError, match="sigma = sensitivity / sqrt"):
-            parse_law(f"{kind.name} b=2.5 bounds=0:9")
 
 
 @pytest.mark.parametrize(
@@ -440,8 +393,7 @@ def test_laws_as_text() -> None:
     [
         ((1.0, 0.0), ValueError, "reversed: 1 and 0"),
         ((1.0, 1.0), ValueError, "equal: 1 and 1"),
-        ((None, None), ValueError, "both are infinite"),
-        ((-INF, INF), ValueError, "both are infinite"),
+        ((None, INF), ValueError, "both are infinite"),
         ((INF, 3.0), ValueError, "lower bound must be a number, or -inf or None"),
         ((0.0, float("nan")), ValueError, "upper bound must be a number, or inf or None"),
         (([0.0, 2.0], [1.0, 1.0]), ValueError, r"reversed at position \(1,\): 2 and 1"),
@@ -451,31 +403,26 @@ def test_laws_as_text() -> None:
         ((0, 1, 2), TypeError, "must be a pair"),
         ((0, 1e300), ValueError, r"smaller than 2\*\*53"),
         (([0, 0], [1, 1, 1]), ValueError, "shapes that fit"),
+        ((0, 2.5), ValueError, "whole number"),
     ],
 )
 def test_bounds_that_are_refused(bounds: Any, error: type[Exception], message: str) -> None:
-    for kind in (TruncatedLaplace, BoundaryInflatedDiscreteLaplace, TruncatedGaussian):
-        with pytest.raises(error, match=message):
-            kind(1.0, bounds)
+    with pytest.raises(error, match=message):
+        BoundaryInflatedDiscreteLaplace(1.0, bounds)
 
 
-def test_other_refusals() -> None:
-    with pytest.raises(ValueError, match="whole number"):
-        BoundaryInflatedDiscreteGaussian(1.0, (0, 2.5))
-    with pytest.raises(ValueError, match="b must be a finite number greater than 0"):
-        TruncatedLaplace(0.0, (0, 1))
-    with pytest.raises(ValueError, match="sigma must be"):
-        BoundaryInflatedDiscreteGaussian(-1.0, (0, 1))
-    with pytest.raises(ValueError, match=r"sigma must be .*greater than 0"):
-        TruncatedGaussian(0.0, (0, 1))
-    with pytest.raises(ValueError, match="does not fit values of shape"):
-        TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5)
-
-
-def test_within_bounds_nothing_is_added_and_no_picture_of_noise_is_drawn() -> None:
-    law = TruncatedDiscreteLaplace(2.5, (0, 9))
-    assert not law.additive
-    assert law.picture(np.arange(3.0), 1.0) is None
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TruncatedLaplace(0.0, (0, 1)), "b must be a finite number greater than 0"),
+        (lambda: BoundaryInflatedDiscreteGaussian(-1.0, (0, 1)), "sigma must be a finite number greater than 0"),
+        (lambda: TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5), "does not fit values of shape"),
+        (lambda: parse_law("truncated-gaussian b=2.5 bounds=0:9"), "sigma = sensitivity / sqrt"),
+    ],
+)
+def test_what_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_tails_keep_their_digits_next_to_a_bound() -> None:

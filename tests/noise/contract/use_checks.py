@@ -16,7 +16,6 @@ from matplotlib import pyplot
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.calibration import sbc
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
 from bayesdp.plots.noise import draw_noise_law, noise_scale
@@ -265,23 +264,6 @@ def check_significance(example: Example, own: Fitted) -> None:
         assert 0.0 <= found.pvalue <= 1.0
 
 
-def check_calibration(example: Example, own: Fitted) -> None:
-    """Simulation-based calibration runs with the law: two simulations, which show that it does and not that it is right."""
-    if not example.sampled:
-        return
-
-    def simulate(rng: np.random.Generator) -> tuple[dict[str, Any], bdp.Release]:
-        x, law, truth = rng.poisson(RATE), example.law, {}
-        if isinstance(law, UnknownPerturbation):
-            truth = {"noisy_law": law.drawn_rows(rng)}
-            law = law.given(truth["noisy_law"])
-        values = law.draw(rng, (3,), invariants=example.kept, location=x)
-        return {"x": x} | truth, released(example.law, values, total=int(x.sum()))
-
-    found = sbc(simulate, model_of, ["x"], n=2, seed=3, progressbar=False, draws=30, tune=5)
-    assert found["verdict"].attrs["calibrated"] in (0, 1)
-
-
 USE_CHECKS = (
     check_posterior,
     check_kernel,
@@ -292,6 +274,5 @@ USE_CHECKS = (
     check_pair_loss,
     check_drawn_picture,
     check_significance,
-    check_calibration,
 )
 """Each takes an example and its model."""
