@@ -40,7 +40,8 @@ def test_a_release_says_that_the_law_is_not_private_and_shows_one_count(law) -> 
 
 
 def test_the_report_says_it_too(tmp_path) -> None:
-    release = bdp.Release.from_published(FRAME, [bdp.Measured(CELLS, 3 * TRUTH, LAWS["random"])])
+    values = LAWS["random"].draw(1, TRUTH.shape, location=TRUTH)
+    release = bdp.Release.from_published(FRAME, [bdp.Measured(CELLS, values, LAWS["random"])])
     text = report(tree(release), tmp_path / "report.html").read_text()
     assert "were made: counts perturbed by random-rounding are not differentially private" in text
     assert "Its size depends on the true count." in text
