@@ -281,6 +281,8 @@ def shown(part: Line | Table | General) -> object:
         (Invariants(Margins(labels(1, 4), ["a"], ["b"])), []),
         (Invariants(LinearQuery(labels(5), [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], list("xyz"))), ["line", ((3,), 1)]),
         (Invariants(LinearQuery(labels(4), [[1, 1, 1, 0], [1, 0, -1, 1]], list("xy"))), ["general"]),
+        (Invariants(LinearQuery(labels(5), [[1, 1, 0, 0, 0], [0, 1, 1, 1, 1]], list("xy"))), ["general"]),
+        (Invariants(LinearQuery(labels(3), [[1, 0, 0], [0, 1, 1]], list("xy"))), ["line"]),
     ],
 )  # fmt: skip
 def test_the_kinds_of_part(invariants, expected):
