@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import pymc as pm
-import pymc.testing as pmt
 import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.mode import Mode
 from scipy import stats
-from scipy.stats import binom, kstest, poisson
+from scipy.stats import binom, kstest
 
-import bayesdp as bdp
 from bayesdp import distributions, noise
 from bayesdp.distributions import DiscreteGaussian, DiscreteLaplace
-from bayesdp.mechanisms import CanonicalNoise
 from bayesdp.privacy import canonical, tradeoff
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
 
@@ -46,7 +42,7 @@ def compiled(request: pytest.FixtureRequest) -> tuple[str, str, Any, Any]:
     return kind, dtype, values, slopes
 
 
-@pytest.mark.parametrize("scale", [0.01, 0.3, 0.4999, 0.5, 1.0, 6.0, 15.99, 16.0, 40.0, 1e5])
+@pytest.mark.parametrize("scale", [0.01, 0.4999, 0.5, 6.0, 15.99, 16.0, 1e5])
 def test_mass_and_cdf(compiled: tuple[str, str, Any, Any], scale: float) -> None:
     kind, dtype, values, _ = compiled
     mu, law = np.array(MUS[dtype], dtype=dtype), KINDS[kind][1](scale)
@@ -87,14 +83,6 @@ def test_gradients_are_finite_everywhere(compiled: tuple[str, str, Any, Any]) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pymc_checks_of_mass_and_parameters(kind: str) -> None:
-    distribution, law, scale = KINDS[kind]
-    domains = {"mu": pmt.R, scale: pmt.Rplusbig}
-    pmt.check_logp(distribution, pmt.I, domains, lambda value, mu, **s: law(float(s[scale])).log_mass(value, mu))
-    pmt.check_logcdf(distribution, pmt.I, domains, lambda value, mu, **s: law(float(s[scale])).log_cdf(value, mu))
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_single_precision_constants_do_not_cost_digits(kind: str) -> None:
     # PyTensor stores 2.0 and 5 as float32 and int8 constants.
     distribution, law, _ = KINDS[kind]
@@ -110,31 +98,6 @@ def test_values_that_are_no_integers_have_no_mass(kind: str) -> None:
     logp = pm.logp(KINDS[kind][0].dist(0.5, 2.5), value).eval({value: [1.0, 1.5]})
     assert np.isfinite(logp[0])
     assert logp[1] == -np.inf
-
-
-class TestDiscreteLaplaceRandom(pmt.BaseTestDistributionRandom):
-    """PyMC's own checks of sampling: parameters arrive in order, draws, sizes."""
-
-    pymc_dist = DiscreteLaplace
-    pymc_dist_params = expected_rv_op_params = reference_dist_params = {"mu": 0.5, "b": 2.5}  # noqa: RUF012  # as PyMC has it
-    checks_to_run = [  # noqa: RUF012
-        "check_pymc_params_match_rv_op",
-        "check_pymc_draws_match_reference",
-        "check_rv_size",
-    ]
-
-    def reference_dist(self) -> Any:
-        rng = self.get_random_state()
-        return lambda size, mu, b: noise.DiscreteLaplace(b).draw(rng, (), size, location=mu)
-
-
-class TestDiscreteGaussianRandom(TestDiscreteLaplaceRandom):
-    pymc_dist = DiscreteGaussian
-    pymc_dist_params = expected_rv_op_params = reference_dist_params = {"mu": 0.5, "sigma": 2.5}  # noqa: RUF012
-
-    def reference_dist(self) -> Any:
-        rng = self.get_random_state()
-        return lambda size, mu, sigma: noise.DiscreteGaussian(sigma).draw(rng, (), size, location=mu)
 
 
 @pytest.mark.parametrize("mode", ["NUMBA", "FAST_COMPILE"])
@@ -154,37 +117,15 @@ def test_in_a_model(kind: str) -> None:
     counts = np.array([[4, 7, 2], [3, 3, 9]])
     with pm.Model(coords={"county": ["a", "b"], "age": [1, 2, 3]}) as model:
         x = pm.Poisson("x", 5.0, dims=("county", "age"))
-        free = distribution("free", pt.as_tensor(np.array([0.2, 5.7])), **{scale: 2.0}, shape=(3, 2))
+        distribution("free", pt.as_tensor(np.array([0.2, 5.7])), **{scale: 2.0}, shape=(3, 2))
         distribution("noisy", x, **{scale: np.array([1.0, 2.0, 3.0])}, observed=counts, dims=("county", "age"))
     point = model.initial_point()
     assert np.array_equal(point["free"], [[0, 6]] * 3)
     total = model.compile_logp(vars=[model["noisy"]])({**point, "x": counts + 1})
     assert total == pytest.approx(law(np.array([1.0, 2.0, 3.0])).logp(counts, counts + 1), rel=1e-12)
-    predictive = pm.sample_prior_predictive(5, model=model, random_seed=1)
-    assert predictive.prior_predictive["noisy"].dims == ("chain", "draw", "county", "age")
-    assert predictive.prior_predictive["noisy"].dtype == np.int64
-    assert f"{distribution.__name__}(x, " in model.str_repr()
-    again = cloudpickle.loads(cloudpickle.dumps(model))  # as pm.sample does for its processes
-    assert again.compile_logp()(point) == pytest.approx(model.compile_logp()(point), rel=1e-14)
-    assert free.type.ndim == 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_constants_are_refused_at_once(kind: str) -> None:
-    distribution, _, scale = KINDS[kind]
-    with pytest.raises(ValueError, match=rf"{scale} must be finite and greater than 0, got -1\.0"):
-        distribution.dist(0, -1.0)
-    with pytest.raises(ValueError, match=f"{scale} must be finite and greater than 0, got nan"):
-        distribution.dist(0, np.nan)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_free_noise_around_a_whole_number(kind: str) -> None:
-    distribution, law, scale = KINDS[kind]
-    with pm.Model() as model:
-        distribution("z", 4, **{scale: 2.0})
-    assert model.initial_point() == {"z": 4}
-    assert float(model.compile_logp()({"z": 7})) == pytest.approx(law(2.0).logp([7], [4]), rel=1e-13)
+    for wrong in (-1.0, np.nan):
+        with pytest.raises(ValueError, match=rf"{scale} must be finite and greater than 0, got {wrong}"):
+            distribution.dist(0, wrong)
 
 
 REAL = {
@@ -235,10 +176,6 @@ def test_draws_and_checks(kind: str) -> None:
     assert stats.kstest(draws[:, 1], exact(-1.0, 3.0).cdf).pvalue > 1e-4
     with pytest.raises(ValueError, match="must be finite and greater than 0"):
         own.dist(0.0, -1.0)
-    with pm.Model() as model:
-        own("noisy", 3, 2.0, observed=[1.25, 7.0])
-    assert model.compile_logp()({}) == pytest.approx(REAL[kind][1](2.0).logp([1.25, 7.0], [3, 3]), rel=1e-12)
-    assert own.dist(3, 2.0, shape=2).eval().shape == (2,)
 
 
 COIN = tradeoff(binom.pmf(range(6), 5, 0.3), binom.pmf(range(6), 5, 0.7))
@@ -285,25 +222,3 @@ def test_generic_canonical_noise() -> None:
         distributions.CanonicalNoise.dist(mu=0.0, tradeoff=tradeoff([0.5, 0.5], [0.1, 0.9]))
     with pytest.raises(ValueError, match="epsilon must be"):
         distributions.Tulap.dist(mu=0.0, epsilon=-1.0)
-
-
-@pytest.mark.parametrize("delta", [None, 0.02])
-def test_posterior_of_counts_is_that_of_enumeration(delta: float | None) -> None:
-    # Means of 4000 draws: alarm at 6 standard errors for 4 quantities, below 1e-7 if the draws are independent.
-    frame = {"county": ["Alpha", "Beta"]}
-    mechanism = CanonicalNoise(frame, epsilon=0.8, delta=delta, neighbours="add-remove")
-    release = mechanism.release([9, 4], rng=np.random.default_rng(8))
-    k = np.arange(80)
-    with pm.Model(coords=release.coords):
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist([8.0, 6.0]), dims=("county",))
-        bdp.observe(release, x)
-        found = bdp.sample(draws=4000, tune=200, chains=1, random_seed=1, progressbar=False, quiet=True)
-    drawn = found.posterior["x"].values.reshape(-1, 2)
-    for j, rate in enumerate((8.0, 6.0)):
-        y = float(release.values.values[j])
-        weight = poisson.pmf(k, rate) * mechanism.count_tradeoff.canonical_noise().pdf(y - k)
-        weight /= weight.sum()
-        mean = float(weight @ k)
-        variance = float(weight @ (k - mean) ** 2)
-        assert drawn[:, j].mean() == pytest.approx(mean, abs=6 * np.sqrt(variance / len(drawn)))
-        assert drawn[:, j].var() == pytest.approx(variance, rel=0.2)
