@@ -12,41 +12,11 @@ from scipy.special import eval_legendre
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import fixed_sum, sample_noise
-from bayesdp.lattices.fixed_sum import (
-    Groups,
-    draw_fixed_sums,
-    draw_groups,
-    exchangeable_groups,
-    groups_acceptance,
-    log_normaliser,
-    log_sum_mass,
-    pair_given_sum,
-    scratch,
-    split_sum,
-    sum_ratios,
-)
-from bayesdp.lattices.gram_schmidt import (
-    GramSchmidt,
-    centred_gaussian,
-    draw_klein,
-    draw_nearest_plane,
-    gram_schmidt,
-    klein_acceptance,
-    mass_ratio,
-    nearest_plane_acceptance,
-    normal,
-)
+from bayesdp.lattices import fixed_sum as fixed
+from bayesdp.lattices import gram_schmidt as planes
+from bayesdp.lattices import sample_noise
+from bayesdp.lattices import two_way as ways
 from bayesdp.lattices.parts import General
-from bayesdp.lattices.two_way import (
-    TwoWay,
-    draw_three_way,
-    draw_two_way,
-    three_way_acceptance,
-    two_row_ratio,
-    two_way,
-    two_way_acceptance,
-)
 from bayesdp.moves.basis import kernel_basis
 from bayesdp.queries import LinearQuery
 from tests.lattices.oracles import (
@@ -55,6 +25,7 @@ from tests.lattices.oracles import (
     GENERAL,
     LEVEL,
     LOOSE,
+    assert_follows,
     labels,
     lattice_points,
     law_on,
@@ -64,17 +35,17 @@ from tests.lattices.oracles import (
 )
 
 
-def by_rows(rows: int, columns: int, epsilon: float) -> TwoWay:
+def by_rows(rows: int, columns: int, epsilon: float) -> ways.TwoWay:
     """The plan for small rates, which leaves one row instead of two."""
     empty = np.zeros(0)
-    return two_way(rows, columns, epsilon)._replace(sines=empty, cosines=empty)
+    return ways.two_way(rows, columns, epsilon)._replace(sines=empty, cosines=empty)
 
 
 @pytest.mark.parametrize(("columns", "epsilon", "reach"), [(2, 0.25, 90), (3, 0.3, 60), (4, 1.0, 18)])
 def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
     grid = np.array(list(product(range(-reach, reach + 1), repeat=columns - 1)))
     rows = np.column_stack([grid, -grid.sum(axis=1)])
-    plan = two_way(3, columns, epsilon)
+    plan = ways.two_way(3, columns, epsilon)
     zero = np.exp(-2 * epsilon * np.abs(rows).sum(axis=1)).sum()
     assert plan.log_zero == pytest.approx(np.log(zero), abs=1e-9)
     scratch = np.zeros(len(plan.sines))
@@ -82,7 +53,7 @@ def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
         sums = rng.integers(-5, 6, columns) * (trial > 0)
         sums[0] -= sums.sum()
         mass = np.exp(-epsilon * (np.abs(rows).sum(axis=1) + np.abs(rows + sums).sum(axis=1))).sum()
-        found = two_row_ratio(plan, sums, scratch)
+        found = ways.two_row_ratio(plan, sums, scratch)
         assert found == pytest.approx(mass / zero, abs=1e-10)
         assert found <= np.exp(np.min(plan.bounds @ [np.abs(sums).sum(), 1.0])) * (1 + 1e-12)
 
@@ -90,34 +61,30 @@ def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
 # Three tests at LEVEL.
 @pytest.mark.parametrize(
     ("rows", "columns", "epsilon", "reach", "plan"),
-    [(3, 3, 0.8, 8, by_rows), (4, 3, 1.2, 4, two_way), (5, 2, 0.7, 7, two_way)],
+    [(3, 3, 0.8, 8, by_rows), (4, 3, 1.2, 4, ways.two_way), (5, 2, 0.7, 7, ways.two_way)],
 )
 def test_tables_follow_the_law(rows, columns, epsilon, reach, plan, make_rng):
     size = 20000
     own = plan(rows, columns, epsilon)
-    draws, tries = draw_two_way(own, make_rng(rows), size)
-    assert not draws.sum(axis=1).any()
-    assert not draws.sum(axis=2).any()
+    draws, tries = ways.draw_two_way(own, make_rng(rows), size)
     if (rows, columns) == (5, 2):  # enumerated by its one free column
-        draws = draws[:, :, 0]
-        points = lattice_points(np.ones((1, 5), dtype=np.int64), reach)
-        assert pvalue(draws, points, law_on(points, "l1", 2 * epsilon)) > LEVEL
+        assert not draws.sum(axis=2).any()
+        assert_follows(draws[:, :, 0], np.ones((1, 5), dtype=np.int64), reach, "l1", 2 * epsilon)
     else:
-        points = lattice_points(one_way(rows, columns).matrix.toarray(), reach)
-        assert pvalue(draws.reshape(size, -1), points, law_on(points, "l1", epsilon)) > LEVEL
-    assert two_way_acceptance(own, make_rng(9), 4000) == pytest.approx(size / tries, rel=0.1)
+        assert_follows(draws.reshape(size, -1), one_way(rows, columns).matrix.toarray(), reach, "l1", epsilon)
+    assert ways.two_way_acceptance(own, make_rng(9), 4000) == pytest.approx(size / tries, rel=0.1)
 
 
 def test_the_share_that_is_kept_is_a_ratio_of_sums(make_rng):
     points = lattice_points(one_way(4, 3).matrix.toarray(), 5)
     log_sum = np.log(np.exp(-1.2 * np.abs(points).sum(axis=1)).sum())
-    expected = np.exp(log_sum - 2 * log_normaliser(3, 1.2) - log_normaliser(3, 2.4))
-    assert two_way_acceptance(two_way(4, 3, 1.2), make_rng(1), 50000) == pytest.approx(expected, rel=0.01)
+    expected = np.exp(log_sum - 2 * fixed.log_normaliser(3, 1.2) - fixed.log_normaliser(3, 2.4))
+    assert ways.two_way_acceptance(ways.two_way(4, 3, 1.2), make_rng(1), 50000) == pytest.approx(expected, rel=0.01)
 
 
 # One false alarm in 16,000: another program has a mean size of 98.12 +- .08 at 6 x 6.
 def test_the_size_of_larger_tables(make_rng):
-    draws, tries = draw_two_way(two_way(6, 6, 0.25), make_rng(6), 2500)
+    draws, tries = ways.draw_two_way(ways.two_way(6, 6, 0.25), make_rng(6), 2500)
     sizes = np.abs(draws).sum(axis=(1, 2))
     assert abs(sizes.mean() - 98.12) < 4 * np.hypot(sizes.std() / 50, 0.08)
     assert 2500 / tries == pytest.approx(0.030, abs=0.004)
@@ -125,20 +92,10 @@ def test_the_size_of_larger_tables(make_rng):
 
 # One test at LEVEL. Tables with an entry beyond 2 are beyond the enumeration: they have a length of 24 or more.
 def test_three_way_tables_follow_the_law(make_rng):
-    plan = two_way(3, 3, 0.8)
-    draws, tries = draw_three_way(plan, 3, make_rng(4), 20000)
-    for axis in (1, 2, 3):
-        assert not draws.sum(axis=axis).any()
-    points = lattice_points(two_way_margins(3, 3, 3).matrix.toarray(), 2)
-    assert pvalue(draws.reshape(-1, 27), points, law_on(points, "l1", 0.8)) > LEVEL
-    assert three_way_acceptance(plan, 3, make_rng(5), 4000) == pytest.approx(20000 / tries, rel=0.1)
-
-
-# Another program: E||z||_1 = 28.87 +- .07 by a chain; four standard errors.
-def test_the_size_of_three_way_noise(make_rng):
-    draws, _ = draw_three_way(two_way(3, 3, 0.25), 3, make_rng(4), 4000)
-    sizes = np.abs(draws).sum(axis=(1, 2, 3))
-    assert abs(sizes.mean() - 28.87) < 4 * np.hypot(sizes.std() / np.sqrt(4000), 0.07)
+    plan = ways.two_way(3, 3, 0.8)
+    draws, tries = ways.draw_three_way(plan, 3, make_rng(4), 20000)
+    assert_follows(draws.reshape(-1, 27), two_way_margins(3, 3, 3).matrix.toarray(), 2, "l1", 0.8)
+    assert ways.three_way_acceptance(plan, 3, make_rng(5), 4000) == pytest.approx(20000 / tries, rel=0.1)
 
 
 @pytest.mark.parametrize("sizes", [*permutations((2, 3, 4)), *permutations((3, 4, 5)), (3, 4), (4, 3)])
@@ -149,8 +106,8 @@ def test_no_order_of_the_ways_changes_an_invariant(sizes, make_rng):
     assert not np.any(invariants.matrix @ draws.reshape(100, -1).T)
 
 
-def groups_of(matrix: np.ndarray) -> Groups:
-    groups = exchangeable_groups(General(np.arange(matrix.shape[1]), sp.csr_array(matrix)))
+def groups_of(matrix: np.ndarray) -> fixed.Groups:
+    groups = fixed.exchangeable_groups(General(np.arange(matrix.shape[1]), sp.csr_array(matrix)))
     assert groups is not None
     return groups
 
@@ -164,9 +121,9 @@ def test_the_law_of_a_sum_is_a_convolution(count, epsilon):
         law = np.convolve(law, one)
     zero = len(law) // 2
     expected = law[zero : zero + 60] / law[zero]
-    found = np.exp([log_sum_mass(count, -s, epsilon) - log_sum_mass(count, 0, epsilon) for s in range(60)])
+    found = np.exp([fixed.log_sum_mass(count, -s, epsilon) - fixed.log_sum_mass(count, 0, epsilon) for s in range(60)])
     np.testing.assert_allclose(found, expected, rtol=1e-11)
-    table = sum_ratios(count, epsilon)
+    table = fixed.sum_ratios(count, epsilon)
     shared = min(len(table), 60)
     np.testing.assert_allclose(table[:shared], expected[:shared], rtol=1e-11)
     assert len(table) == 65536 or table[-1] < 1e-11
@@ -180,21 +137,11 @@ def test_cells_given_their_sum(count, total, make_rng):
     state = seed_state(make_rng(10 * count + total))
     draws = np.zeros((6000, count), dtype=np.int64)
     for row in draws:
-        split_sum(state, total, epsilon, np.arange(count)[::-1].copy(), row, scratch(count))
+        fixed.split_sum(state, total, epsilon, np.arange(count)[::-1].copy(), row, fixed.scratch(count))
     assert np.all(draws.sum(axis=1) == total)
     points = lattice_points(np.ones((1, count), dtype=np.int64), reach)
     points[:, 0] += total
     assert pvalue(draws, points, law_on(points, "l1", epsilon)) > LEVEL
-
-
-# Two tests at LEVEL.
-@pytest.mark.parametrize("total", [4, -1])
-def test_one_of_a_pair(total, make_rng):
-    state = seed_state(make_rng(total + 5))
-    draws = np.array([[pair_given_sum(state, total, 0.4)] for _ in range(8000)])
-    line = np.arange(-40, 41)
-    mass = np.exp(-0.4 * (np.abs(line) + np.abs(total - line)))
-    assert pvalue(draws, line[:, None], mass / mass.sum()) > LEVEL
 
 
 SMALL = {
@@ -211,12 +158,10 @@ def test_draws_follow_the_law(name, make_rng):
     matrix, reach = np.array(SMALL[name][0]), SMALL[name][1]
     epsilon, size = 0.8, 12000
     groups = groups_of(matrix)
-    draws, tries = draw_groups(groups, epsilon, make_rng(11), size)
-    assert not np.any(matrix @ draws.T)
-    points = lattice_points(matrix, reach)
-    assert pvalue(draws, points, law_on(points, "l1", epsilon)) > LEVEL
+    draws, tries = fixed.draw_groups(groups, epsilon, make_rng(11), size)
+    assert_follows(draws, matrix, reach, "l1", epsilon)
     # The estimate and the share that is kept, each with a relative error of a few percent.
-    assert groups_acceptance(groups, epsilon, make_rng(12), 4000) == pytest.approx(size / tries, rel=0.15)
+    assert fixed.groups_acceptance(groups, epsilon, make_rng(12), 4000) == pytest.approx(size / tries, rel=0.15)
 
 
 def test_the_share_of_groups_that_is_kept_is_a_ratio_of_sums(make_rng):
@@ -225,14 +170,16 @@ def test_the_share_of_groups_that_is_kept_is_a_ratio_of_sums(make_rng):
     points = lattice_points(matrix, 14)
     whole = np.exp(-epsilon * np.abs(points).sum(axis=1)).sum()
     expected = whole * np.tanh(epsilon / 2) * np.tanh(epsilon) ** 2
-    assert groups_acceptance(groups_of(matrix), epsilon, make_rng(3), 100_000) == pytest.approx(expected, rel=0.02)
+    assert fixed.groups_acceptance(groups_of(matrix), epsilon, make_rng(3), 100_000) == pytest.approx(
+        expected, rel=0.02
+    )
 
 
 def test_venn_regions_have_the_known_size_and_share(make_rng):
     # Three overlapping sets, two cells in each of the seven regions of their Venn diagram.
     # An independent program: E||z||_1 = 43.33 +- .03, acceptance .113 (lattice-notes: 14 cells, 3 constraints).
     venn = np.array([[s >> i & 1 for s in range(1, 8) for _ in range(2)] for i in range(3)])
-    draws, tries = draw_groups(groups_of(venn), 0.25, make_rng(1), 40000)
+    draws, tries = fixed.draw_groups(groups_of(venn), 0.25, make_rng(1), 40000)
     assert not np.any(venn @ draws.T)
     assert 40000 / tries == pytest.approx(0.1130, abs=0.003)
     sizes = np.abs(draws).sum(axis=1)
@@ -240,14 +187,14 @@ def test_venn_regions_have_the_known_size_and_share(make_rng):
 
 
 def test_wide_relations_are_refused():
-    assert exchangeable_groups(General(np.arange(2), sp.csr_array(np.array([[1 << 21, (1 << 21) + 1]])))) is None
+    assert fixed.exchangeable_groups(General(np.arange(2), sp.csr_array(np.array([[1 << 21, (1 << 21) + 1]])))) is None
 
 
 def test_log_normaliser_is_the_legendre_polynomial():
-    assert log_normaliser(102, 0.192) == pytest.approx(234.1172, abs=5e-5)
+    assert fixed.log_normaliser(102, 0.192) == pytest.approx(234.1172, abs=5e-5)
     for cells, epsilon in [(1, 0.3), (2, 0.3), (4, 0.5), (9, 2.0)]:
         legendre = eval_legendre(cells - 1, 1 / np.tanh(epsilon))
-        assert log_normaliser(cells, epsilon) == pytest.approx(np.log(legendre), rel=1e-13, abs=1e-14)
+        assert fixed.log_normaliser(cells, epsilon) == pytest.approx(np.log(legendre), rel=1e-13, abs=1e-14)
 
 
 def compositions(mass: int, cells: int) -> np.ndarray:
@@ -256,36 +203,31 @@ def compositions(mass: int, cells: int) -> np.ndarray:
     return np.array(listed)
 
 
-# Three tests at LEVEL. Marked are the bars in the first, the units in the second, and nothing in the last.
-@pytest.mark.parametrize(("mass", "cells"), [(5, 3), (2, 5), (0, 3)])
-def test_compositions_are_uniform(mass, cells, make_rng):
+def sparse(state, mass, order, sign, row, _):
+    """Where bars are few among many places: draws are repeated when two fall together."""
+    fixed._compose_sparse(state, mass + len(order) - 1, order, sign, row)
+
+
+# Five tests at LEVEL. Marked are the bars in the first, the units in the second.
+@pytest.mark.parametrize(
+    ("compose", "mass", "cells"),
+    [(fixed.compose, 5, 3), (fixed.compose, 2, 5), (sparse, 5, 3), (sparse, 2, 5), (sparse, 7, 2)],
+)
+def test_compositions_are_uniform(compose, mass, cells, make_rng):
     state = seed_state(make_rng(mass))
     draws = np.zeros((4000, cells), dtype=np.int64)
     for row in draws:
-        fixed_sum.compose(state, mass, np.arange(cells), 1, row, fixed_sum.scratch(cells))
-    listed = compositions(mass, cells)
-    uniform = np.full(len(listed), 1 / len(listed))
-    assert np.all(draws == 0) if mass == 0 else pvalue(draws, listed, uniform) > LEVEL
-
-
-# Three tests at LEVEL, among them more bars than distinct places, so that draws have to be repeated.
-@pytest.mark.parametrize(("mass", "cells"), [(5, 3), (2, 5), (7, 2)])
-def test_sparse_compositions_are_uniform(mass, cells, make_rng):
-    state = seed_state(make_rng(mass))
-    draws = np.zeros((4000, cells), dtype=np.int64)
-    for row in draws:
-        fixed_sum._compose_sparse(state, mass + cells - 1, np.arange(cells), 1, row)
+        compose(state, mass, np.arange(cells), 1, row, fixed.scratch(cells))
     listed = compositions(mass, cells)
     assert pvalue(draws, listed, np.full(len(listed), 1 / len(listed))) > LEVEL
 
 
-# Two tests at LEVEL. Large bit maps: places beyond the first word, and the last word half full.
-@pytest.mark.parametrize("mass", [62, 200])
-def test_a_composition_of_a_large_mass_is_uniform_in_each_part(mass, make_rng):
-    state = seed_state(make_rng(mass))
+# One test at LEVEL. A large bit map: places beyond the first word, and the last word half full.
+def test_a_composition_of_a_large_mass_is_uniform_in_each_part(make_rng):
+    state, mass = seed_state(make_rng(62)), 200
     draws = np.zeros((5000, 3), dtype=np.int64)
     for row in draws:
-        fixed_sum.compose(state, mass, np.array([2, 0, 1]), -1, row, fixed_sum.scratch(3))
+        fixed.compose(state, mass, np.array([2, 0, 1]), -1, row, fixed.scratch(3))
     assert np.all(draws.sum(axis=1) == -mass)
     first = np.arange(mass + 1)
     assert pvalue(-draws[:, [1]], first[:, None], (mass - first + 1) / comb(mass + 2, 2)) > LEVEL
@@ -295,12 +237,14 @@ def test_a_composition_of_a_large_mass_is_uniform_in_each_part(mass, make_rng):
 @pytest.mark.parametrize("epsilon", [0.4, 1.5])
 def test_blocks_and_free_cells_are_independent(epsilon, make_rng):
     blocks = np.array([1, -1, 0, 1, 2, 0, 1])
-    draws = draw_fixed_sums(blocks, epsilon, make_rng(4), 20000)
+    draws = fixed.draw_fixed_sums(blocks, epsilon, make_rng(4), 20000)
     assert not draws[:, 4].any()
     matrix = np.array([blocks == b for b in (0, 1)]).astype(np.int64)[:, [0, 1, 2, 3, 5, 6]]
     kept = np.delete(draws, 4, axis=1)
     points = lattice_points(matrix, 6 if epsilon < 1 else 4)
-    mass = np.exp(-epsilon * np.abs(points).sum(axis=1) - log_normaliser(3, epsilon) - log_normaliser(2, epsilon))
+    mass = np.exp(
+        -epsilon * np.abs(points).sum(axis=1) - fixed.log_normaliser(3, epsilon) - fixed.log_normaliser(2, epsilon)
+    )
     assert pvalue(kept, points, mass * np.tanh(epsilon / 2)) > LEVEL
 
 
@@ -308,25 +252,25 @@ def test_blocks_and_free_cells_are_independent(epsilon, make_rng):
 @pytest.mark.parametrize(("cells", "epsilon", "size"), [(102, 0.192, 4000), (30, 1e-5, 1000), (2000, 0.05, 50)])
 def test_mean_size_is_minus_the_derivative_of_the_log_normaliser(cells, epsilon, size, make_rng):
     step = 1e-5 * epsilon
-    mean = -(log_normaliser(cells, epsilon + step) - log_normaliser(cells, epsilon - step)) / (2 * step)
+    mean = -(fixed.log_normaliser(cells, epsilon + step) - fixed.log_normaliser(cells, epsilon - step)) / (2 * step)
     if cells == 102:
         assert mean == pytest.approx(522.78, abs=0.005)
-    draws = draw_fixed_sums(np.zeros(cells, dtype=np.int64), epsilon, make_rng(7), size)
+    draws = fixed.draw_fixed_sums(np.zeros(cells, dtype=np.int64), epsilon, make_rng(7), size)
     assert not draws.sum(axis=1).any()
     sizes = np.abs(draws).sum(axis=1)
     assert abs(sizes.mean() - mean) < 4 * sizes.std() / np.sqrt(size)
 
 
 def test_no_cells_and_no_draws(make_rng):
-    assert draw_fixed_sums(np.array([-1, -1]), 1.0, make_rng(1), 3).shape == (3, 2)
-    assert draw_fixed_sums(np.array([0, 0]), 1.0, make_rng(1), 0).shape == (0, 2)
+    assert fixed.draw_fixed_sums(np.array([-1, -1]), 1.0, make_rng(1), 3).shape == (3, 2)
+    assert fixed.draw_fixed_sums(np.array([0, 0]), 1.0, make_rng(1), 0).shape == (0, 2)
 
 
 SKEWED = Invariants(LinearQuery(labels(3), [[3, 5, 7]], ["weighted"]))
 
 
-def orthogonalised(invariants: Invariants) -> GramSchmidt:
-    found = gram_schmidt(invariants)
+def orthogonalised(invariants: Invariants) -> planes.GramSchmidt:
+    found = planes.gram_schmidt(invariants)
     assert found is not None
     return found
 
@@ -361,7 +305,7 @@ def test_squared_lengths_of_margins_in_closed_form():
 @pytest.mark.parametrize("centre", [-3.0, 11.37])
 def test_gaussian_around_a_centre(centre, sigma, make_rng):
     state = seed_state(make_rng(1))
-    draws = np.array([[centred_gaussian(state, centre, sigma)] for _ in range(20000)])
+    draws = np.array([[planes.centred_gaussian(state, centre, sigma)] for _ in range(20000)])
     line = np.arange(-70, 90)
     mass = np.exp(-0.5 * ((line - centre) / sigma) ** 2)
     if (sigma, centre) == (0.2, -3.0):  # all but 7e-6 of the mass on one integer
@@ -375,18 +319,9 @@ def test_the_mass_around_a_centre(sigma):
     line = np.arange(-60, 61)
     for centre in [0.0, 0.2, 0.5, -0.77, 4.3]:
         ratio = np.exp(-0.5 * ((line - centre) / sigma) ** 2).sum() / np.exp(-0.5 * (line / sigma) ** 2).sum()
-        assert mass_ratio(centre, sigma, np.exp(-2 * (np.pi * sigma) ** 2)) == pytest.approx(
+        assert planes.mass_ratio(centre, sigma, np.exp(-2 * (np.pi * sigma) ** 2)) == pytest.approx(
             ratio, abs=1e-15, rel=1e-12
         )
-
-
-def test_normal_draws_are_normal(make_rng):
-    state = seed_state(make_rng(1))
-    draws = np.array([normal(state) for _ in range(40000)])
-    edges = [-2.5, -1.5, -0.5, 0.0, 0.5, 1.5, 2.5]
-    shares = np.diff([0, 0.0062096653, 0.0668072013, 0.3085375387, 0.5, 0.6914624613, 0.9331927987, 0.9937903347, 1])
-    bins = np.searchsorted(edges, draws)[:, None]
-    assert pvalue(bins, np.arange(8)[:, None], shares) > LEVEL
 
 
 # Five tests at LEVEL. Small scales, at which a tenth of Klein's draws is rejected.
@@ -395,20 +330,10 @@ def test_klein_follows_the_law(case, make_rng):
     invariants, reach = CASES.get(case, (SKEWED, 16))
     lattice, size = orthogonalised(invariants), 12000
     sigma = {"skewed": 1.8, "3x3x3": 0.8}.get(case, 0.6)
-    draws, tries = draw_klein(lattice, sigma, make_rng(2), size)
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    assert pvalue(draws, points, law_on(points, "gaussian", sigma)) > LEVEL
+    draws, tries = planes.draw_klein(lattice, sigma, make_rng(2), size)
+    assert_follows(draws, invariants.matrix.toarray(), reach, "gaussian", sigma)
     # The bound is on the worst piece; tries count all pieces.
-    assert size * (len(lattice.pieces) - 1) / tries > klein_acceptance(lattice, sigma) - 0.02
-
-
-def test_klein_on_larger_tables(make_rng):
-    # Another program: .977 of the vectors are kept at sigma 1; variances 2.25 and 9 at sigma 2 and 4.
-    lattice = orthogonalised(one_way(4, 4))
-    assert klein_acceptance(lattice, 1.0) == pytest.approx(0.977, abs=1e-3)
-    for sigma, variance in [(2.0, 2.25), (4.0, 9.0)]:
-        draws = draw_klein(lattice, sigma, make_rng(3), 40000)[0].astype(float)
-        assert (draws**2).mean() == pytest.approx(variance, rel=0.01)  # standard error about .003
+    assert size * (len(lattice.pieces) - 1) / tries > planes.klein_acceptance(lattice, sigma) - 0.02
 
 
 # Four tests at LEVEL.
@@ -416,32 +341,20 @@ def test_klein_on_larger_tables(make_rng):
 def test_nearest_planes_follow_the_law(case, make_rng):
     invariants, reach = CASES[case]
     lattice, size = orthogonalised(invariants), 12000
-    draws, tries = draw_nearest_plane(lattice, 1.7, make_rng(4), size)
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    assert pvalue(draws, points, law_on(points, "l2", 1.7)) > LEVEL
-    assert size / tries > nearest_plane_acceptance(lattice, 1.7) * 0.95
-
-
-# One test at LEVEL. Vectors of squared length 18 or less have no entry beyond 2: one of 3 has 24 at least.
-def test_nearest_planes_in_eight_dimensions(make_rng):
-    invariants, _ = CASES["3x3x3"]
-    draws, _ = draw_nearest_plane(orthogonalised(invariants), 1.2, make_rng(5), 60000)
-    points = lattice_points(invariants.matrix.toarray(), 2)
-    points = points[(points**2).sum(axis=1) <= 18]
-    near = draws[(draws**2).sum(axis=1) <= 18]
-    assert len(near) > 2000
-    assert pvalue(near, points, law_on(points, "l2", 1.2)) > LEVEL
+    draws, tries = planes.draw_nearest_plane(lattice, 1.7, make_rng(4), size)
+    assert_follows(draws, invariants.matrix.toarray(), reach, "l2", 1.7)
+    assert size / tries > planes.nearest_plane_acceptance(lattice, 1.7) * 0.95
 
 
 # The share that is kept is exp(-epsilon reach) where the lattice is fine: measured by another program, too.
 @pytest.mark.parametrize(("size", "share"), [(4, 0.547), (10, 0.228)])
 def test_the_share_that_nearest_planes_keep(size, share, make_rng):
     lattice = orthogonalised(one_way(size, size))
-    assert nearest_plane_acceptance(lattice, 0.25) == pytest.approx(share, abs=0.005)
-    _, tries = draw_nearest_plane(lattice, 0.25, make_rng(1), 4000)
+    assert planes.nearest_plane_acceptance(lattice, 0.25) == pytest.approx(share, abs=0.005)
+    _, tries = planes.draw_nearest_plane(lattice, 0.25, make_rng(1), 4000)
     assert 4000 / tries == pytest.approx(share, abs=0.02)
 
 
 def test_what_is_too_large_has_no_orthogonal_basis():
     matrix = np.random.default_rng(1).integers(1, 4, (2, 300))
-    assert gram_schmidt(Invariants(LinearQuery(labels(300), matrix, ["one", "two"]))) is None
+    assert planes.gram_schmidt(Invariants(LinearQuery(labels(300), matrix, ["one", "two"]))) is None

@@ -18,25 +18,13 @@ from scipy.stats import binomtest
 
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import secure
-from bayesdp.lattices.secure import (
-    _composition,
-    _finite_mass,
-    bernoulli_exp,
-    draw_discrete_gaussian,
-    draw_discrete_laplace,
-    draw_secure,
-    geometric_exp,
-    has_secure,
-    uniform_integer,
-    zero_sum_laplace,
-)
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.privacy import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.queries import Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, lattice_points, law_on, one_way, pvalue
+from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, assert_follows, one_way
 
 
 class Counted:
@@ -67,25 +55,27 @@ def fits(draws: list[int], log_mass) -> bool:
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 4)])
 def test_coins(rate):
     bits = Counted(1)
-    heads = sum(bernoulli_exp(bits, rate) for _ in range(20_000))
+    heads = sum(secure.bernoulli_exp(bits, rate) for _ in range(20_000))
     assert binomtest(heads, 20_000, math.exp(-rate)).pvalue > LEVEL
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 64, 2**70 + 1])
 def test_uniform_integers(n):
-    draws = [uniform_integer(Counted(seed), n) for seed in range(3)] + [uniform_integer(random.getrandbits, n)]
+    draws = [secure.uniform_integer(Counted(seed), n) for seed in range(3)] + [
+        secure.uniform_integer(random.getrandbits, n)
+    ]
     assert all(0 <= value < n for value in draws)
     if 1 < n < 100:
         bits = Counted(5)
-        draws = [uniform_integer(bits, n) for _ in range(10_000)]
+        draws = [secure.uniform_integer(bits, n) for _ in range(10_000)]
         assert chi_square_pvalue(np.bincount(draws, minlength=n), np.full(n, 10_000 / n)) > LEVEL
-    assert n > 1 or uniform_integer(lambda count: pytest.fail("no bits are needed"), 1) == 0
+    assert n > 1 or secure.uniform_integer(lambda count: pytest.fail("no bits are needed"), 1) == 0
 
 
 @pytest.mark.parametrize("rate", [Fraction(5, 2), Fraction(0.1)])
 def test_geometric(rate):
     bits = Counted(2)
-    draws = [geometric_exp(bits, rate) for _ in range(20_000)]
+    draws = [secure.geometric_exp(bits, rate) for _ in range(20_000)]
     expected = math.exp(-rate) ** np.arange(4) * -math.expm1(-rate)
     observed = [draws.count(k) for k in range(4)]
     rest = 20_000 * (1.0 - expected.sum())
@@ -96,14 +86,14 @@ def test_geometric(rate):
 @pytest.mark.parametrize("scale", [0.3, 2.5, 0.1 + 0.2])
 def test_discrete_laplace(scale):
     bits = Counted(3)
-    draws = [draw_discrete_laplace(bits, Fraction(scale)) for _ in range(20_000)]
+    draws = [secure.draw_discrete_laplace(bits, Fraction(scale)) for _ in range(20_000)]
     assert fits(draws, DiscreteLaplace(scale).log_mass)
 
 
 @pytest.mark.parametrize("sigma", [0.4, 2.0, 3.7])
 def test_discrete_gaussian(sigma):
     bits = Counted(4)
-    draws = [draw_discrete_gaussian(bits, Fraction(sigma) ** 2) for _ in range(10_000)]
+    draws = [secure.draw_discrete_gaussian(bits, Fraction(sigma) ** 2) for _ in range(10_000)]
     assert fits(draws, DiscreteGaussian(sigma).log_mass)
 
 
@@ -144,15 +134,14 @@ KNOWN = {"2x2": (one_way(2, 2), 30), "2x3": (one_way(2, 3), 14), "totals": (BLOC
 def test_law_by_enumeration(case, law):
     invariants, reach = KNOWN[case]
     scale = 0.8 if law == "l1" else 1.3
-    draws = draw_secure(invariants, law, scale, 4000, Counted(7)).reshape(4000, -1)
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
+    draws = secure.draw_secure(invariants, law, scale, 4000, Counted(7)).reshape(4000, -1)
+    assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
 
 
 @pytest.mark.parametrize(("n", "rate"), [(6, Fraction(1, 5)), (9, Fraction(3)), (40, Fraction(0.1))])
 def test_the_finite_part_of_the_mass(n, rate):
     bits = Counted(8)
-    draws = np.bincount([_finite_mass(bits, n, rate) for _ in range(5000)], minlength=n + 1)
+    draws = np.bincount([secure._finite_mass(bits, n, rate) for _ in range(5000)], minlength=n + 1)
     weight = np.array([(math.comb(n, k) * math.exp(-k * rate)) ** 2 for k in range(n + 1)])
     expected = 5000 * weight / weight.sum()
     assert chi_square_pvalue(draws, expected) > LEVEL
@@ -165,7 +154,7 @@ def test_more_bits_are_asked_for_where_the_first_do_not_tell():
     border = int(Fraction(share) * 2**128)
     for beyond in (0, 1):
         left = [border >> 64, border % 2**64 + (2 if beyond else -2)]
-        assert _finite_mass(lambda _, left=left: left.pop(0), 1, Fraction(1)) == beyond
+        assert secure._finite_mass(lambda _, left=left: left.pop(0), 1, Fraction(1)) == beyond
         assert not left
 
 
@@ -173,34 +162,34 @@ def test_compositions_are_uniform():
     bits = Counted(10)
     seen: dict[tuple[int, ...], int] = {}
     for _ in range(6000):
-        parts = tuple(_composition(bits, 4, 3))
+        parts = tuple(secure._composition(bits, 4, 3))
         assert sum(parts) == 4
         seen[parts] = seen.get(parts, 0) + 1
     assert len(seen) == math.comb(6, 2)
     assert chi_square_pvalue(list(seen.values()), np.full(len(seen), 6000 / len(seen))) > LEVEL
-    assert _composition(bits, 5, 1) == [5]
+    assert secure._composition(bits, 5, 1) == [5]
 
 
 def test_the_mean_size_at_102_counties():
     # checks.md: E||z||_1 = 522.78 at epsilon = 0.192. Four standard errors: one false alarm in 15,000.
     bits = Counted(11)
-    sizes = [sum(map(abs, zero_sum_laplace(bits, 102, Fraction(0.192)))) for _ in range(400)]
+    sizes = [sum(map(abs, secure.zero_sum_laplace(bits, 102, Fraction(0.192)))) for _ in range(400)]
     assert abs(np.mean(sizes) - 522.78) < 4.0 * np.std(sizes) / 20.0
 
 
 def test_where_it_applies():
-    assert has_secure(BLOCKS, "l1")
-    assert not has_secure(BLOCKS, "l2")
-    assert not has_secure(one_way(3, 3), "l1")
-    assert not has_secure(GENERAL, "gaussian")
-    assert not has_secure(Invariants(Totals({"c": range(20_000)})), "gaussian")
+    assert secure.has_secure(BLOCKS, "l1")
+    assert not secure.has_secure(BLOCKS, "l2")
+    assert not secure.has_secure(one_way(3, 3), "l1")
+    assert not secure.has_secure(GENERAL, "gaussian")
+    assert not secure.has_secure(Invariants(Totals({"c": range(20_000)})), "gaussian")
     with pytest.raises(NotImplementedError, match="no integers-only sampler of l2 noise"):
-        draw_secure(BLOCKS, "l2", 1.0)
+        secure.draw_secure(BLOCKS, "l2", 1.0)
 
 
 def test_noise_that_would_not_be_exact_is_refused():
     with pytest.raises(OverflowError, match="too wide"):
-        draw_secure(LOOSE, "l1", 1e-17, bits=Counted(1))
+        secure.draw_secure(LOOSE, "l1", 1e-17, bits=Counted(1))
 
 
 COUNTIES = Totals({"county": ["Alpha", "Beta", "Gamma"]})
