@@ -157,7 +157,10 @@ SQUARE = all_margins(2, 2)
         (lambda: CorrelatedGaussian([[1.0, 2.0]]), "covariance must be a square matrix, got shape"),
         (lambda: CorrelatedGaussian(np.eye(2001)), "at most 2000 rows, got 2001"),
         (lambda: CorrelatedGaussian(np.eye(2), "own"), "must be one of 'helmert-1', 'echelon-1', got 'own'"),
-        (lambda: CorrelatedGaussian(np.eye(2)).logp(np.zeros(5), np.zeros(5), INVARIANTS[1]), "2 rows, but .* leave 4 dim"),
+        (
+            lambda: CorrelatedGaussian(np.eye(2)).logp(np.zeros(5), np.zeros(5), INVARIANTS[1]),
+            "2 rows, but .* leave 4 dim",
+        ),
         (lambda: ExtendedLaplace(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
         (lambda: ProjectedGaussian(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
         (lambda: ExtendedLaplace(0.0), "b must be a finite number greater than 0"),
