@@ -9,13 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import arviz as az
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.distributions.perturbed import PerturbedByRows
@@ -23,7 +20,7 @@ from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import Censored, NoiseLaw, PerturbedLaw, TransitionTable, law_names
 from tests.noise.contract.examples import LINE, TABLE, Example, example_of, variants
-from tests.noise.contract.use_checks import RATE, TABLES
+from tests.noise.contract.use_checks import RATE
 
 FACTORS = (0.8, 1.0, 1.25)
 PAGE = Path(__file__).parents[2] / "docs/how-to/unknown-noise.md"
@@ -124,35 +121,3 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
         step = FiberGibbs()
     how = HOW[name if name in HOW else name.split()[0]][1]
     assert step.tables[0].exact_conditional == (how == "drawn exactly")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", QUICK)
-def test_posterior_of_an_unknown_scale(name: str) -> None:
-    """Means of the factor and of the cells by listing 36 tables at 61 factors; 5.5 standard errors, false alarms 4e-8 each."""
-    own = Scaled(example_of(name))
-    grid = 0.5 + 1.5 * (np.arange(61) + 0.5) / 61
-    laws = [own.at(float(f)) for f in grid]
-    kept = own.example.kept
-    logs = np.array([[law.logp(own.example.values, own.example.around(t), kept) for law in laws] for t in TABLES])
-    logs = logs + stats.poisson.logpmf(TABLES, RATE).sum(axis=1)[:, None]
-    posterior = np.exp(logs - logs.max())
-    posterior /= posterior.sum()
-    with own.model() as model:
-        step = pm.Slice([model["factor"]])
-        drawn: Any = pm.sample(
-            1500, tune=300, chains=2, cores=1, step=[step], random_seed=5, progressbar=False,
-            compute_convergence_checks=False,
-        ).posterior  # fmt: skip
-    assert_mean(drawn["factor"].values, float(posterior.sum(axis=0) @ grid))
-    for i in range(3):
-        assert_mean(drawn["x"].values[..., i], float(posterior.sum(axis=1) @ TABLES[:, i]))
-
-
-def assert_mean(draws: npt.NDArray[Any], exact: float) -> None:
-    """Within 5.5 Monte Carlo standard errors; of a number that never moves, equal."""
-    if np.ptp(draws) == 0:
-        assert draws.flat[0] == pytest.approx(exact, abs=1e-9)
-        return
-    error = draws.std() / np.sqrt(float(az.ess(draws.astype(float), method="mean")))
-    assert abs(draws.mean() - exact) < 5.5 * error, (draws.mean(), exact, error)
