@@ -13,8 +13,7 @@ from bayesdp.distributions import LatticeLaplace
 from bayesdp.distributions.tables import log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.noise.lattice.test_lattice_laws import POINTS
-from tests.noise.oracles import all_margins, frame_of
+from tests.noise.oracles import all_margins, frame_of, lattice_points
 
 OPEN = all_margins(3, 3)
 CUBE = all_margins(2, 2, 2)
@@ -50,7 +49,7 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
 def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
     epsilon = pt.scalar("epsilon")
     slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2})
-    size = np.linalg.norm(POINTS, ord=order, axis=1)
+    size = np.linalg.norm(lattice_points(OPEN, 9), ord=order, axis=1)
     weights = np.exp(-2.2 * size)
     assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
 

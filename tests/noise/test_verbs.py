@@ -10,43 +10,18 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from bayesdp import Invariants, Margins, SemiNorm, compose, noise
-from bayesdp.composition._total import Part
+from bayesdp import Invariants, Margins, noise
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, NoiseLaw
 from bayesdp.privacy import gaussian_dp
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta
 from bayesdp.queries import Identity
 
-LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-COUNTY = Margins(LABELS, ["county"])
-BOTH = COUNTY + Margins(LABELS, ["education"])
-TABLE = np.array([[5, 3], [2, 7], [4, 4]])
-
 
 def test_losses_are_unknown_where_they_are() -> None:
-    own, cells = Invariants(BOTH), Identity(LABELS)
+    table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+    own, cells = Invariants(Margins(table, ["county"], ["education"])), Identity(table)
     for law in (noise.SubspaceNorm(0.7, "linf"), noise.Tulap(1.0), noise.SemiKNorm(1.0, 2), noise.Laplace([1.0, 2.0])):
         assert law.pair_loss(cells, own) is None
-
-
-def test_subspace_norm_noise_is_composed_by_its_law() -> None:
-    """Two releases with one margin each: at a difference that keeps both, the l1 (or l2) length times the two rates."""
-    for norm, length in (("l1", 4.0), ("l2", 2.0)):
-        one = SemiNorm(COUNTY, 1.0, norm)
-        other = SemiNorm(Margins(LABELS, ["education"]), 0.6, norm)
-        releases = [own.release(TABLE, np.random.default_rng(2)) for own in (one, other)]
-        both = compose(*releases)
-        square = next(own for own in both.differences if own.l1 == 4.0)
-        for release, mechanism in zip(releases, (one, other), strict=True):
-            found = Part(release, both.invariants).by_law[square]
-            assert found.exact
-            assert found.loss.parameters == {"epsilon": pytest.approx(mechanism.rate * length)}
-        assert both.guarantee is not None
-        row = next(own for own in both.guarantee.pairs if own.size == square.size(norm))
-        assert row.loss["epsilon"] == pytest.approx((one.rate + other.rate) * length)
-    largest = [SemiNorm(own, 1.0, "linf").release(TABLE, np.random.default_rng(2)) for own in (COUNTY, BOTH)]
-    assert Part(largest[0], Invariants(BOTH)).by_law == {}
-    assert compose(*largest).guarantee is not None or compose(*largest).loss_unknown
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,7 @@ PAIRS = np.array(list(product(range(16), repeat=2)))
 
 CASES = {  # published women, men, total: probability that there are no men, mean and deviation of women
     (5, 0, 6): (0.0, 4.941, 0.714),
-    (3, 0, 4): (0.0, 3.162, 0.704),
     (5, 0, 5): (0.955, 4.908, 0.927),
-    (8, 0, 8): (0.948, 7.513, 0.924),
 }
 
 
