@@ -9,7 +9,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from bayesdp import distributions, noise
 
@@ -79,35 +79,6 @@ def test_draws(name: str) -> None:
     values, counts = np.unique(drawn, return_counts=True)
     distance = np.max(np.abs(np.cumsum(counts) / drawn.size - law.cdf(values.astype(float), 0.7)))
     assert distance < stats.kstwobign.isf(1e-4) / np.sqrt(drawn.size)
-
-
-@pytest.mark.system
-def test_posterior_of_a_proportion_from_a_truncated_release() -> None:
-    """NUTS on a Beta prior with truncated releases of the proportion itself, against quadrature."""
-    b, noisy = 0.15, np.array([0.08, 0.31, 0.02, 0.11, 0.05, 0.2, 0.01, 0.16])
-    with pm.Model():
-        share = pm.Beta("share", 2.0, 2.0)
-        distributions.TruncatedLaplace("noisy", mu=share, b=b, lower=0.0, upper=1.0, observed=noisy)
-        posterior = pm.sample(
-            draws=2000, tune=500, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True, nuts_sampler="pymc",
-            compute_convergence_checks=False,
-        )  # fmt: skip
-
-    def weight(p: float, normalised: bool = True) -> float:
-        z = 2.0 - np.exp(-p / b) - np.exp(-(1 - p) / b) if normalised else 1.0
-        return float(stats.beta.pdf(p, 2, 2) * np.exp(-np.sum(np.abs(noisy - p)) / b) / z**noisy.size)
-
-    def mean(normalised: bool) -> float:
-        edges = np.sort(noisy).tolist()
-        parts = [integrate.quad(lambda p, k=k: p**k * weight(p, normalised), 0, 1, points=edges)[0] for k in (0, 1)]
-        return parts[1] / parts[0]
-
-    drawn = posterior.posterior["share"].values
-    # Five standard errors at an effective size of 500: a false alarm in a million.
-    error = 5 * drawn.std() / np.sqrt(500)
-    assert abs(drawn.mean() - mean(True)) < error
-    # The likelihood without its normaliser is another one, and the test can tell.
-    assert abs(mean(False) - mean(True)) > error
 
 
 def test_support_points_and_transforms() -> None:

@@ -59,28 +59,14 @@ def test_coins(rate):
     assert binomtest(heads, 20_000, math.exp(-rate)).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 64, 2**70 + 1])
+@pytest.mark.parametrize("n", [1, 2, 10, 2**70 + 1])
 def test_uniform_integers(n):
-    draws = [secure.uniform_integer(Counted(seed), n) for seed in range(3)] + [
-        secure.uniform_integer(random.getrandbits, n)
-    ]
-    assert all(0 <= value < n for value in draws)
+    assert all(0 <= secure.uniform_integer(Counted(seed), n) < n for seed in range(4))
     if 1 < n < 100:
         bits = Counted(5)
         draws = [secure.uniform_integer(bits, n) for _ in range(10_000)]
         assert chi_square_pvalue(np.bincount(draws, minlength=n), np.full(n, 10_000 / n)) > LEVEL
     assert n > 1 or secure.uniform_integer(lambda count: pytest.fail("no bits are needed"), 1) == 0
-
-
-@pytest.mark.parametrize("rate", [Fraction(5, 2), Fraction(0.1)])
-def test_geometric(rate):
-    bits = Counted(2)
-    draws = [secure.geometric_exp(bits, rate) for _ in range(20_000)]
-    expected = math.exp(-rate) ** np.arange(4) * -math.expm1(-rate)
-    observed = [draws.count(k) for k in range(4)]
-    rest = 20_000 * (1.0 - expected.sum())
-    pvalue_of = chi_square_pvalue([*observed, 20_000 - sum(observed)], [*20_000 * expected, rest], least=0.0)
-    assert pvalue_of > LEVEL
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.5, 0.1 + 0.2])

@@ -12,8 +12,9 @@ from functools import cache
 
 import pytest
 
+import bayesdp as bdp
 from bayesdp import noise
-from tests.noise.contract.examples import Example, example_of, variants
+from tests.noise.contract.examples import LINE, Example, example_of, variants
 from tests.noise.contract.mass_checks import MASS_CHECKS
 from tests.noise.contract.masses import Mass, mass_of
 from tests.noise.contract.use_checks import USE_CHECKS, Fitted, check_short_run, fitted
@@ -39,6 +40,12 @@ def test_every_registered_law_has_an_example() -> None:
         example_of(name)
     with pytest.raises(AssertionError, match="'no-such-law' is registered, but has no example"):
         example_of("no-such-law")
+
+
+def test_shares_are_no_counts() -> None:
+    example = example_of("rescaled-laplace")
+    with pytest.raises(ValueError, match="that add up to 1, which are no counts"):
+        bdp.Release.from_published(LINE, [bdp.Measured(bdp.Identity(LINE), example.values, example.law)])
 
 
 @pytest.mark.parametrize("check", MASS_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
