@@ -23,16 +23,10 @@ PUBLISHED = np.array([30, 45])
 LAW = noise.RandomRounding(3)
 
 
-def released() -> bdp.Release:
-    return bdp.Release.from_published(
-        LABELS, measured=[bdp.Measured(bdp.Identity(LABELS), PUBLISHED, LAW, name="published")]
-    )
-
-
 @pytest.fixture(scope="module")
 def model():
     """PyMC starts both counts at 4, which lead to neither published number."""
-    release = released()
+    release = bdp.Release.from_published(LABELS, [bdp.Measured(bdp.Identity(LABELS), PUBLISHED, LAW, name="published")])
     with pm.Model(coords=release.coords) as own:
         rate = pm.Exponential("rate", 1 / 4.0)
         bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="area"))
@@ -53,22 +47,16 @@ def test_log_mass_given_free_counts(model):
         np.testing.assert_allclose(logp({**point, "x": np.array(counts)})[0], expected, rtol=1e-12)
 
 
-def test_counts_that_are_given_have_none_where_they_are_impossible(model):
+def test_known_counts_have_no_mass_where_they_are_impossible(model):
     given = pm.do(model, {"x": np.array([4, 31])})
     rest = given.compile_logp(vars=[given["published"]], sum=False)
     np.testing.assert_array_equal(rest(given.initial_point())[0], [-np.inf, -np.inf])
-
-
-def test_log_mass_given_known_counts_is_that_of_the_law():
-    own = bdp.distributions.PerturbedByRows.dist(np.array([31, 33]), LAW.transitions.mass, LAW)
+    own = distributions.PerturbedByRows.dist(np.array([31, 33]), LAW.transitions.mass, LAW)
     np.testing.assert_allclose(pm.logp(own, PUBLISHED[[0, 0]]).eval(), [np.log(2 / 3), -np.inf], rtol=1e-12)
-
-
-def test_a_variable_outside_of_observe_is_not_held():
-    with pm.Model() as own:
+    with pm.Model() as outside_of_observe:
         x = pm.Poisson("x", 30.0)
-        bdp.distributions.RandomRounding("published", mu=x, base=3, observed=30)
-    assert own.compile_logp(vars=[own["published"]])({"x": np.array(4)}) == -np.inf
+        noisy = distributions.RandomRounding("published", mu=x, base=3, observed=30)
+    assert outside_of_observe.compile_logp(vars=[noisy])({"x": np.array(4)}) == -np.inf
 
 
 LAWS = {
@@ -136,15 +124,11 @@ INNER = [noise.DiscreteLaplace, noise.DiscreteGaussian, noise.Laplace, noise.Gau
 VALUES = np.array([4, 5, 7, 9, 10])
 
 
-def _values(law):
-    return VALUES if law.integer else VALUES.astype(float)
-
-
 @pytest.mark.parametrize("law", INNER, ids=lambda own: own.name)
 def test_mass_with_a_scale_that_is_a_variable(law) -> None:
     mu, scale = pt.dscalar("mu"), pt.dscalar("scale")
     variable = Censored.dist(mu, law, 5, 9, **{law.scale_name: scale}, shape=5)
-    logp = pm.logp(variable, _values(law))
+    logp = pm.logp(variable, VALUES if law.integer else VALUES.astype(float))
     evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp.sum(), [mu, scale])])
     for at, width in ((7.0, 2.0), (6.25, 0.7), (-60.3, 3.0), (80.4, 3.0)):
         found, by_mu, by_scale = evaluate(at, width)
