@@ -28,7 +28,6 @@ from tests.lattices.oracles import (
     assert_follows,
     labels,
     lattice_points,
-    law_on,
     one_way,
     pvalue,
     two_way_margins,
@@ -127,21 +126,6 @@ def test_the_law_of_a_sum_is_a_convolution(count, epsilon):
     shared = min(len(table), 60)
     np.testing.assert_allclose(table[:shared], expected[:shared], rtol=1e-11)
     assert len(table) == 65536 or table[-1] < 1e-11
-
-
-# Six tests at LEVEL: both signs, sums beyond the number of cells, and none.
-@pytest.mark.parametrize("total", [0, -3, 7])
-@pytest.mark.parametrize("count", [2, 3])
-def test_cells_given_their_sum(count, total, make_rng):
-    epsilon, reach = 0.6, 16
-    state = seed_state(make_rng(10 * count + total))
-    draws = np.zeros((6000, count), dtype=np.int64)
-    for row in draws:
-        fixed.split_sum(state, total, epsilon, np.arange(count)[::-1].copy(), row, fixed.scratch(count))
-    assert np.all(draws.sum(axis=1) == total)
-    points = lattice_points(np.ones((1, count), dtype=np.int64), reach)
-    points[:, 0] += total
-    assert pvalue(draws, points, law_on(points, "l1", epsilon)) > LEVEL
 
 
 SMALL = {

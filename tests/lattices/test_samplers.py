@@ -288,32 +288,6 @@ def test_the_kinds_of_part(invariants, expected):
     assert sorted(found) == sorted(map(str, expected))
 
 
-@pytest.mark.parametrize("invariants", [BLOCKS, LOOSE, GENERAL, one_way(4, 3), two_way_margins(2, 4, 3)], ids=repr)
-def test_parts_share_no_cell_and_add_up(invariants):
-    parts = lattice_parts(invariants)
-    cells = np.concatenate([part.cells.ravel() for part in parts])
-    assert len(np.unique(cells)) == len(cells)
-    dimension = 0
-    for part in parts:
-        one = np.zeros(invariants.frame.size, dtype=np.int64)
-        if isinstance(part, Line):
-            one[part.cells] = part.entries
-            dimension += 1
-        elif isinstance(part, Table):
-            # A product of differences of random labels keeps all sums over one way at zero.
-            table = np.ones((), dtype=np.int64)
-            for size in part.shape:
-                difference = np.zeros(size, dtype=np.int64)
-                difference[0], difference[size - 1] = 1, -1
-                table = np.multiply.outer(table, difference)
-            one[part.cells] = part.signs * table
-            dimension += int(np.prod([size - 1 for size in part.shape]))
-        else:
-            dimension += part.cells.size - np.linalg.matrix_rank(part.matrix.toarray())
-        assert invariants.is_null(one.reshape(invariants.frame.shape))
-    assert dimension == invariants.dimension
-
-
 def test_what_looks_like_a_table_with_three_ways_but_is_none():
     # Three partitions whose joins are the ways of a 3 x 3 x 3 table; the first one is finer than two ways.
     grid = np.indices((3, 3, 3)).reshape(3, -1)

@@ -40,14 +40,20 @@ def solved(deviations: np.ndarray, variance: float, *, at_most: bool = False) ->
 
 
 @pytest.mark.parametrize("x", [1, 2, 4, 7, 30])
-@pytest.mark.parametrize(("max_deviation", "variance", "not_smaller_than"), [(5, 3.0, 0), (5, 2.5, 3), (6, 4.5, 4)])
-def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
-    law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
-    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
+@pytest.mark.parametrize(
+    ("most", "variance", "least", "at_most"),
+    [(5, 3.0, 0, False), (6, 4.5, 4, False), (3, 2.5, 3, True), (4, 5.0, 0, True), (5, 2.0, 0, True)],
+)
+def test_rows_are_those_of_a_general_solver(x: int, most: int, variance: float, least: int, at_most: bool) -> None:
+    stated = {"variance_at_most" if at_most else "variance": variance}
+    law = CellKey(max_deviation=most, not_smaller_than=least, **stated)
+    allowed = [y for y in range(max(x - most, 0), x + most + 1) if y == 0 or y >= least]
     assert set(row_of(law, x)) <= set(allowed)
-    deviations = np.array(allowed) - x
-    exact = solved(deviations, variance)
-    np.testing.assert_allclose(np.exp(law.log_each(allowed, x)), exact, atol=2e-6)
+    found = np.exp(law.log_each(allowed, x))
+    np.testing.assert_allclose(found, solved(np.array(allowed) - x, variance, at_most=at_most), atol=3e-6)
+    if at_most:
+        assert found.min() > 1e-4  # nothing is left out, as under a variance that is fixed
+        assert law.variance((), location=x) <= variance + 1e-9
 
 
 @pytest.mark.parametrize(
@@ -88,17 +94,6 @@ def test_closed_forms() -> None:
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
     assert small.transitions.moments[1][:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
-
-
-@pytest.mark.parametrize("x", [1, 3, 5, 30])
-@pytest.mark.parametrize(("max_deviation", "variance", "not_smaller_than"), [(3, 2.5, 3), (4, 5.0, 0), (5, 2.0, 0)])
-def test_a_variance_of_at_most_so_much(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
-    law = CellKey(max_deviation=max_deviation, variance_at_most=variance, not_smaller_than=not_smaller_than)
-    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
-    found = np.exp(law.log_each(allowed, x))
-    np.testing.assert_allclose(found, solved(np.array(allowed) - x, variance, at_most=True), atol=3e-6)
-    assert found.min() > 1e-4  # nothing is left out, as under a variance that is fixed
-    assert law.variance((), location=x) <= variance + 1e-9
 
 
 def test_relaxed_rows_are_uniform_where_nothing_else_is_asked() -> None:

@@ -15,7 +15,6 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedLaplace
 from bayesdp.noise.subspace.projected_laplace import (
     blocks_density,
-    components_of,
     draw_on_line,
     log_gram,
     row_basis,
@@ -150,18 +149,6 @@ class TestRowSpace:
         places, entries = rows_of_cells(invariants)
         w = np.random.default_rng(1).normal(size=invariants.rank)
         assert np.sum(w[places] * entries, axis=1) == pytest.approx(rows.T @ w, rel=1e-12)
-
-    def test_components(self) -> None:
-        slices = components_of(Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"])))
-        assert slices.wide == (6, 12)
-        # Overlapping rows that span disjoint totals; proportional rows; a cell in none.
-        nested = components_of(Invariants(LinearQuery(frame_of(5), [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], ["a", "b"])))
-        assert nested.wide is None
-        assert sorted(np.split(nested.cells, nested.starts[1:])[i].tolist() for i in range(3)) == [[0, 1], [2, 3], [4]]
-        same = components_of(Invariants(LinearQuery(frame_of(3), [[1, 2, 0], [-2, -4, 0]], ["a", "b"])))
-        assert same.wide is None
-        assert same.entries.tolist() == [1.0, 2.0, 1.0]
-        assert same.log_volume == pytest.approx(0.5 * math.log(5))
 
 
 def density(u: np.ndarray, b: float, invariants: Invariants) -> float:
