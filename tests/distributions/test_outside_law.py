@@ -27,7 +27,6 @@ from tests.noise.oracles import all_margins, frame_of
 TOTAL = Invariants(Totals(frame_of(3)))
 CENTRE = np.array([4, 9, 2])
 OFF, OTHER = CENTRE + np.array([[1, 0, 0], [1, 1, -2]])
-KEY = np.array([1000, 1, 0])
 
 
 @pytest.fixture(scope="module")
