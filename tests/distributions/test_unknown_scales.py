@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pymc as pm
-import pytensor.tensor as pt
 import pytest
 
 import bayesdp as bdp
@@ -44,60 +43,42 @@ TRIED = [
 QUICK = ("gaussian", "boundary-inflated-laplace", "projected-gaussian", "random-rounding")
 
 
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """A law at a factor of its scale: of perturbed counts, its probabilities to a power of 1 over the factor."""
+def rows(law: PerturbedLaw, factor: Any) -> Any:
+    """Probabilities of perturbed counts to a power of 1 over the factor, by NumPy or PyTensor."""
+    mass = law.transitions.mass
+    raised = np.where(mass > 0.0, mass, 1.0) ** (1.0 / factor) * (mass > 0.0)
+    return raised / raised.sum(axis=1, keepdims=True)
 
-    example: Example
 
-    @property
-    def law(self) -> NoiseLaw:
-        return self.example.law
+def scale_of(law: NoiseLaw) -> str:
+    return next(name for name in ("b", "sigma", "epsilon") if name in law.model_parameters())
 
-    @property
-    def parameter(self) -> str:
-        own = self.law.uncensored if isinstance(self.law, Censored) else self.law
-        return next(name for name in ("b", "sigma", "epsilon") if name in own.model_parameters())
 
-    def at(self, factor: float) -> NoiseLaw:
-        """By the law itself, without PyMC."""
-        law = self.law
-        if isinstance(law, PerturbedLaw):
-            table = law.transitions
-            deviations = np.arange(table.lowest, table.highest + 1)
-            return TransitionTable(deviations.tolist(), self.rows(factor), table.period)
-        own = law.uncensored if isinstance(law, Censored) else law
-        moved = replace(own, **{self.parameter: factor * own.model_parameters()[self.parameter]})
-        return Censored(moved, law.below, law.above) if isinstance(law, Censored) else moved
+def at(law: NoiseLaw, factor: float) -> NoiseLaw:
+    """The law at a factor of its scale, by the law itself."""
+    if isinstance(law, PerturbedLaw):
+        table = law.transitions
+        return TransitionTable(list(range(table.lowest, table.highest + 1)), rows(law, factor), table.period)
+    if isinstance(law, Censored):
+        return Censored(at(law.uncensored, factor), law.below, law.above)
+    return replace(law, **{scale_of(law): factor * law.model_parameters()[scale_of(law)]})
 
-    def rows(self, factor: Any) -> Any:
-        """NumPy or PyTensor."""
-        mass = self.law.transitions.mass
-        powers = np.where(mass > 0.0, np.where(mass > 0.0, mass, 1.0) ** (1.0 / factor), 0.0)
-        if isinstance(factor, float):
-            return powers / powers.sum(axis=1, keepdims=True)
-        raised = pt.switch(mass > 0.0, pt.pow(np.where(mass > 0.0, mass, 1.0), 1.0 / factor), 0.0)
-        return raised / raised.sum(axis=1, keepdims=True)
 
-    def add(self, x: Any, factor: Any) -> None:
-        """The observed variable, its scale the factor times that of the law."""
-        law, values = self.law, self.example.values
+def model_of(example: Example) -> pm.Model:
+    """Counts with an exact sum, and numbers of the law at an unknown factor of its scale."""
+    law, values = example.law, example.values
+    with pm.Model(coords=LINE) as model:
+        factor = pm.Uniform("factor", 0.5, 2.0)
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims="county")
         mu = x / TABLE.sum() if law.support == "simplex" else x
         if isinstance(law, PerturbedLaw):
-            PerturbedByRows("noisy", mu, self.rows(factor), like=law, observed=values)
-            return
-        parameters = law.model_parameters()
-        kept = {} if self.example.kept is None else {"invariants": self.example.kept}
-        scale = {self.parameter: factor * parameters[self.parameter]}
-        distribution_of(type(law))("noisy", mu=mu, **{**parameters, **scale}, **kept, observed=values)
-
-    def model(self) -> pm.Model:
-        with pm.Model(coords=LINE) as model:
-            factor = pm.Uniform("factor", 0.5, 2.0)
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims="county")
-            self.add(x, factor)
-            bdp.observe(bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), int(TABLE.sum()))]), x)
-        return model
+            PerturbedByRows("noisy", mu, rows(law, factor), like=law, observed=values)
+        else:
+            given = law.model_parameters() | ({} if example.kept is None else {"invariants": example.kept})
+            given[scale_of(law)] = factor * given[scale_of(law)]
+            distribution_of(type(law))("noisy", mu=mu, **given, observed=values)
+        bdp.observe(bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), int(TABLE.sum()))]), x)
+    return model
 
 
 def test_every_law_says_what_of_it_may_be_unknown() -> None:
@@ -108,12 +89,12 @@ def test_every_law_says_what_of_it_may_be_unknown() -> None:
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in TRIED])
 def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
     """Between scales it changes by as much as the law says; the step method takes it as the table says."""
-    own = Scaled(example_of(name))
-    model = own.model()
+    own = example_of(name)
+    model = model_of(own)
     log_noise = model.compile_logp(vars=[model["noisy"]])
     point = model.initial_point() | {"x": TABLE}
     found = [float(log_noise({**point, "factor_interval__": np.array(np.log((f - 0.5) / (2.0 - f)))})) for f in FACTORS]
-    exact = [own.at(f).logp(own.example.values, own.example.location, own.example.kept) for f in FACTORS]
+    exact = [at(own.law, f).logp(own.values, own.location, own.kept) for f in FACTORS]
     if own.law.name != "conventional-rounding":  # nothing in it is by chance
         assert np.ptp(exact) > 1e-3
     np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=1e-7)
