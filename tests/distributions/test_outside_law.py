@@ -173,6 +173,6 @@ def test_the_kind_of_a_distribution_is_that_of_its_law() -> None:
         TypeError, match=r"Wrong must be a subclass of pymc\.Discrete, as the law 'discrete-laplace' is"
     ):
 
-        @registry.scalar_distribution(noise.DiscreteLaplace)
+        @distributions.scalar_distribution(noise.DiscreteLaplace)
         class Wrong(pm.Continuous):
             """Of real numbers."""

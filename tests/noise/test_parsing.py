@@ -82,7 +82,11 @@ MORE = "state the scale of laplace more than once"
         ("lattice-laplace scale=3", ValueError, "no parameter 'scale'; it takes epsilon"),
         ("projected-laplace epsilon=1", ValueError, "'epsilon'; it takes b, the scale before projection"),
         ("projected-gaussian rho=1", ValueError, "it takes sigma, the standard deviation before projection"),
-        ("boundary-inflated-laplace epsilon=1 bounds=0:9", ValueError, "noise before clipping: b = sensitivity / eps"),
+        (
+            "boundary-inflated-discrete-laplace epsilon=1 bounds=0:9",
+            ValueError,
+            "before clipping: b = sensitivity / eps",
+        ),
         ("laplace epsilon=1", ValueError, "epsilon needs sensitivity beside it: .*b = sensitivity / epsilon"),
         ("laplace sensitivity=1", ValueError, "sensitivity needs epsilon beside it"),
         ("laplace b=1 epsilon=1 sensitivity=1", ValueError, f"b and epsilon and sensitivity {MORE}"),

@@ -105,7 +105,7 @@ ONCE = "law must not be a censored one: state both thresholds at once"
     ("call", "words"),
     [
         (lambda: Censored(GEOMETRIC, 5, 4), "below must be at most above.* 5 and 4"),
-        (lambda: Censored(GEOMETRIC, [1, 9], [3, 4]), r"at position \(1,\) they are 9 and 4"),
+        (lambda: Censored(GEOMETRIC, [1, 9], [3, 4]), r"they are not at position \(1,\): 9 and 4"),
         (lambda: Censored(GEOMETRIC, np.nan), "below must be a number"),
         (lambda: Censored(GEOMETRIC, np.inf), "below must be a number, or -inf"),
         (lambda: Censored(GEOMETRIC, "3"), "below must be a real number"),
