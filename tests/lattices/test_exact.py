@@ -97,7 +97,7 @@ def test_three_way_tables_follow_the_law(make_rng):
     assert ways.three_way_acceptance(plan, 3, make_rng(5), 4000) == pytest.approx(20000 / tries, rel=0.1)
 
 
-@pytest.mark.parametrize("sizes", [*permutations((2, 3, 4)), *permutations((3, 4, 5)), (3, 4), (4, 3)])
+@pytest.mark.parametrize("sizes", [*permutations((3, 4, 5)), (3, 4), (4, 3)])
 def test_no_order_of_the_ways_changes_an_invariant(sizes, make_rng):
     invariants = one_way(*sizes) if len(sizes) == 2 else two_way_margins(*sizes)
     draws = sample_noise(invariants, "l1", 1.0, make_rng(1), 100, "exact")
