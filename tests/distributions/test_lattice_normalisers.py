@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -12,12 +9,11 @@ import pytensor.tensor as pt
 import pytest
 
 from bayesdp import noise
-from bayesdp.distributions import LatticeGaussian, LatticeLaplace
+from bayesdp.distributions import LatticeLaplace
 from bayesdp.distributions.tables import log_sum
 from bayesdp.invariants import Invariants
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.noise.lattice.test_lattice_laws import POINTS
-from tests.noise.oracles import all_margins, frame_of
+from tests.noise.oracles import all_margins, frame_of, lattice_points
 
 OPEN = all_margins(3, 3)
 CUBE = all_margins(2, 2, 2)
@@ -53,34 +49,9 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
 def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
     epsilon = pt.scalar("epsilon")
     slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2})
-    size = np.linalg.norm(POINTS, ord=order, axis=1)
+    size = np.linalg.norm(lattice_points(OPEN, 9), ord=order, axis=1)
     weights = np.exp(-2.2 * size)
     assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
-
-
-@pytest.mark.parametrize("case", LAWS)
-def test_posterior_of_the_scale_of_a_3x3_release(case: str) -> None:
-    # Against the definition, with the sum over all tables in place of the normaliser.
-    table = np.arange(9).reshape(3, 3)
-    shift = np.array([[1, -1, 0], [-2, 1, 1], [1, 0, -1]])
-    with pm.Model() as model:
-        scale = pm.Uniform("scale", 1.2, 2.0, default_transform=None)
-        make: Any = LatticeGaussian if case == "gaussian" else LatticeLaplace
-        more = {} if case == "gaussian" else {"norm": case}
-        make("noisy", table, scale, invariants=OPEN, observed=table + shift, **more)
-    [value] = model.value_vars
-    grid = np.linspace(1.21, 1.99, 5) if case != "gaussian" else np.linspace(1.21, 1.4, 5)
-    evaluate = pytensor.function([value], model.logp())
-    found = np.array([evaluate(one) for one in grid])
-    points = np.concatenate([POINTS, shift.reshape(1, 9)])
-    if case == "gaussian":
-        size = (points**2).sum(axis=1)
-        rate = 0.5 / grid**2
-    else:
-        size = np.linalg.norm(points, ord=int(case[1]), axis=1)
-        rate = grid
-    expected = [-r * size[-1] - math.log(np.exp(-r * size[:-1]).sum()) for r in rate]
-    assert found - found[0] == pytest.approx(np.array(expected) - expected[0], rel=1e-6, abs=1e-7)
 
 
 def test_known_scales_are_numbers_and_batches_work() -> None:

@@ -30,6 +30,9 @@ CROSSED = Invariants(LinearQuery(frame_of(4), [[1, 1, 1, 0], [0, 1, 1, 1]], ["le
 BLOCKS = Invariants(LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"]))
 FREE = Invariants(None, frame_of(3))
 
+ZERO = np.zeros((3, 3))
+HULL, VERTICES = moves(3, 3)
+
 type Make = Callable[..., Any]
 
 
@@ -42,75 +45,59 @@ def vertices_of(own: Invariants) -> Any:
     return (moves(*own.frame.shape) if len(own.frame.shape) == 2 else substitutions(own.frame.size))[1]
 
 
-LAWS: dict[str, tuple[Make, Make]] = {  # (mu, scale, invariants) to a variable, (scale, invariants) to the law
-    "lattice l1": (
-        lambda mu, s, own: d.LatticeLaplace.dist(mu, s, invariants=own),
-        lambda s, own: noise.LatticeLaplace(s),
+def two_lambdas(distribution: Any, law: Make, more: Make = lambda own: {}) -> tuple[Make, Make]:
+    """From (mu, scale, invariants) to a variable, and from (scale, invariants) to the law."""
+    return lambda mu, s, own: distribution.dist(mu, s, invariants=own, **more(own)), law
+
+
+LAWS = {
+    "lattice l1": two_lambdas(d.LatticeLaplace, lambda s, own: noise.LatticeLaplace(s)),
+    "lattice l2": two_lambdas(
+        d.LatticeLaplace, lambda s, own: noise.LatticeLaplace(s, "l2"), lambda own: {"norm": "l2"}
     ),
-    "lattice l2": (
-        lambda mu, s, own: d.LatticeLaplace.dist(mu, s, invariants=own, norm="l2"),
-        lambda s, own: noise.LatticeLaplace(s, "l2"),
-    ),
-    "lattice gaussian": (
-        lambda mu, s, own: d.LatticeGaussian.dist(mu, s, invariants=own),
-        lambda s, own: noise.LatticeGaussian(s),
-    ),
-    "projected": (
-        lambda mu, s, own: d.ProjectedGaussian.dist(mu, s, invariants=own),
-        lambda s, own: noise.ProjectedGaussian(s),
-    ),
-    "projected laplace": (
-        lambda mu, s, own: d.ProjectedLaplace.dist(mu, s, invariants=own),
-        lambda s, own: noise.ProjectedLaplace(s),
-    ),
-    "extended": (
-        lambda mu, s, own: d.ExtendedLaplace.dist(mu, s, invariants=own),
-        lambda s, own: noise.ExtendedLaplace(s, own.coordinate_rule),
-    ),
-    "correlated": (
-        lambda mu, s, own: d.CorrelatedGaussian.dist(mu, s, covariance=covariance_of(own), invariants=own),
+    "lattice gaussian": two_lambdas(d.LatticeGaussian, lambda s, own: noise.LatticeGaussian(s)),
+    "projected": two_lambdas(d.ProjectedGaussian, lambda s, own: noise.ProjectedGaussian(s)),
+    "projected laplace": two_lambdas(d.ProjectedLaplace, lambda s, own: noise.ProjectedLaplace(s)),
+    "extended": two_lambdas(d.ExtendedLaplace, lambda s, own: noise.ExtendedLaplace(s, own.coordinate_rule)),
+    "correlated": two_lambdas(
+        d.CorrelatedGaussian,
         lambda s, own: noise.CorrelatedGaussian(s**2 * covariance_of(own), own.coordinate_rule),
+        lambda own: {"covariance": covariance_of(own)},
     ),
-    **{
-        f"norm {norm}": (
-            lambda mu, s, own, norm=norm: d.SubspaceNorm.dist(mu, s, norm=norm, invariants=own),
-            lambda s, own, norm=norm: noise.SubspaceNorm(s, norm),
-        )
-        for norm in ("l1", "l2", "linf")
-    },
-    "k-norm": (
-        lambda mu, s, own: d.KNorm.dist(mu, s, vertices=vertices_of(own), invariants=own),
+    "k-norm": two_lambdas(
+        d.KNorm,
         lambda s, own: noise.KNorm(s, vertices_of(own), own.coordinate_rule),
+        lambda own: {"vertices": vertices_of(own)},
     ),
-    **{
-        f"semi k-norm {adjacency}": (
-            lambda mu, s, own, adjacency=adjacency: d.SemiKNorm.dist(mu, s, adjacency=adjacency, invariants=own),
-            lambda s, own, adjacency=adjacency: noise.SemiKNorm(s, adjacency),
-        )
-        for adjacency in (2, 3)
-    },
 }
+for _norm in ("l1", "l2", "linf"):
+    LAWS[f"norm {_norm}"] = two_lambdas(
+        d.SubspaceNorm, lambda s, own, n=_norm: noise.SubspaceNorm(s, n), lambda own, n=_norm: {"norm": n}
+    )
+for _records in (2, 3):
+    LAWS[f"semi k-norm {_records}"] = two_lambdas(
+        d.SemiKNorm, lambda s, own, a=_records: noise.SemiKNorm(s, a), lambda own, a=_records: {"adjacency": a}
+    )
 CASES = [
     (name, own)
-    for names, spaces in (
-        ("lattice l1", (SUM, TOTAL)),
-        ("lattice l2", (PAIR,)),
-        ("lattice gaussian", (PAIR, TOTAL)),
-        ("projected", (OPEN,)),
-        ("projected laplace", (ROWS, Invariants(Totals(frame_of(5))), BLOCKS, FREE)),
-        ("extended correlated", (OPEN, TOTAL, WEIGHTED)),
-        (
-            "k-norm",
-            (both_margins(3, 3), both_margins(4, 5), substitutions(4)[0]),
-        ),  # by facets, by programs, on a line of them
-    )
-    for name in (names.split() if names.startswith("extended") else [names])
+    for name, spaces in {
+        "lattice l1": (SUM, TOTAL),
+        "lattice l2": (PAIR,),
+        "lattice gaussian": (PAIR, TOTAL),
+        "projected": (OPEN,),
+        "projected laplace": (ROWS, Invariants(Totals(frame_of(5))), BLOCKS, FREE),
+        "extended": (OPEN, TOTAL, WEIGHTED),
+        "correlated": (OPEN, TOTAL, WEIGHTED),
+        "k-norm": (both_margins(3, 3), both_margins(4, 5), substitutions(4)[0]),  # facets, programs, a line of them
+        "norm l1": (TOTAL, CROSSED),
+        "norm l2": (TOTAL,),
+        "norm linf": (TOTAL, CROSSED),
+        "semi k-norm 3": (both_margins(3, 3), both_margins(4, 5)),
+        "semi k-norm 2": (both_margins(2, 4), substitutions(4)[0]),  # these have the l1 norm
+    }.items()
     for own in spaces
 ]
-CASES += [(f"norm {norm}", own) for norm in ("l1", "l2", "linf") for own in (TOTAL, CROSSED)]
-CASES += [("semi k-norm 3", both_margins(3, 3)), ("semi k-norm 3", both_margins(4, 5))]
-CASES += [("semi k-norm 2", both_margins(2, 4)), ("semi k-norm 2", substitutions(4)[0])]  # these have the l1 norm
-SCALES = (0.3, 0.8, 1.99999, 2.0, 3.0, 40.0)
+SCALES = (0.3, 1.99999, 2.0, 40.0)
 
 
 def two_tables(name: str, own: Invariants) -> tuple[Any, Any]:
@@ -141,7 +128,7 @@ def test_log_density_and_gradients(name: str, own: Invariants) -> None:
     # Off the subspace, where no two cells are equally far off: norms have derivatives there.
     tilted = table + 0.1 * np.random.default_rng(3).normal(size=table.shape)
     by_mu = evaluate(tilted, 0.7)[1]
-    for index in list(np.ndindex(table.shape))[:9]:
+    for index in list(np.ndindex(table.shape))[:5]:
         step = np.zeros(table.shape)
         step[index] = 1e-6
         slope = (evaluate(tilted + step, 0.7)[0] - evaluate(tilted - step, 0.7)[0]) / 2e-6
@@ -176,55 +163,33 @@ def test_an_unknown_scale_needs_a_normaliser(name: str, scale: str) -> None:
     assert np.isfinite(pm.logp(make(np.zeros((5, 5), dtype=int), 0.7, large), np.zeros((5, 5))).eval())
 
 
-def test_ops_with_other_parameters_are_other_ops() -> None:
+MOVE, NINE, COVARIANCE = (
+    np.array([[2, -2, 0], [-2, 2, 0], [0, 0, 0]]),
+    Invariants(Totals(frame_of(3, 3))),
+    covariance_of(OPEN),
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (d.LatticeLaplace, [{"invariants": own} for own in (OPEN, all_margins(3, 3), NINE)]),
+        (d.LatticeLaplace, [{"invariants": OPEN, **more} for more in ({}, {"norm": "l1"}, {"norm": "l2"})]),
+        (d.CorrelatedGaussian, [{"covariance": m, "invariants": OPEN} for m in (COVARIANCE, 1 * COVARIANCE, 2 * COVARIANCE)]),
+        (d.KNorm, [{"vertices": v, "invariants": HULL} for v in (VERTICES, VERTICES.copy(), 2 * VERTICES)]),
+        (d.SubspaceNorm, [{"invariants": OPEN, **more} for more in ({}, {"norm": "l1"}, {"norm": "l2"})]),
+        (d.SemiKNorm, [{"adjacency": number, "invariants": HULL} for number in (3, 3, 2)]),
+    ],
+)  # fmt: skip
+def test_ops_with_other_parameters_are_other_ops(kind: Any, parameters: list[Any]) -> None:
     """PyTensor merges and caches Ops that are equal: every parameter must be in __props__."""
-    table, other = two_tables("lattice l1", SUM)
-    lattice, (own, vertices), covariance = d.LatticeLaplace.dist, moves(3, 3), covariance_of(OPEN)
-    square = np.zeros((3, 3))
-    for makes, at in (
-        (
-            [
-                lambda: lattice(table, 0.7, invariants=SUM),
-                lambda: lattice(table, 0.7, invariants=all_margins(2, 3)),
-                lambda: lattice(table, 0.7, invariants=SUM, norm="l2"),
-                lambda: lattice(table, 0.7, invariants=TOTAL),
-            ],
-            other,
-        ),
-        (
-            [
-                lambda m=m: d.CorrelatedGaussian.dist(square, covariance=m, invariants=OPEN)
-                for m in (covariance, covariance.copy(), 2.0 * covariance)
-            ],
-            two_tables("correlated", OPEN)[1],
-        ),
-        (
-            [
-                lambda v=v: d.KNorm.dist(square, 0.7, vertices=v, invariants=own)
-                for v in (vertices, vertices.copy(), 2 * vertices)
-            ],
-            own.from_coordinates(3 * vertices[0]),
-        ),
-        (
-            [
-                lambda n=n: d.SubspaceNorm.dist(square, 0.7, invariants=OPEN, **n)
-                for n in ({}, {"norm": "l1"}, {"norm": "l2"})
-            ],
-            two_tables("norm", OPEN)[1],
-        ),
-        (
-            [lambda a=a: d.SemiKNorm.dist(square, 0.5, adjacency=a, invariants=own) for a in (3, 3, 2)],
-            own.from_coordinates(3 * vertices[0] + vertices[5]),
-        ),
-    ):
-        variables = [make() for make in makes]
-        ops = [variable.owner.op for variable in variables]
-        assert ops[0] == ops[1]
-        assert hash(ops[0]) == hash(ops[1])
-        assert len({*ops}) == len(ops) - 1
-        logs = pytensor.function([], [pm.logp(variable, at) for variable in variables])()
-        assert logs[0] == logs[1]
-        assert len({float(log) for log in logs}) == len(logs) - 1
+    variables = [kind.dist(ZERO.astype(int), 0.7, **one) for one in parameters]
+    ops = [variable.owner.op for variable in variables]
+    assert ops[0] == ops[1] != ops[2]
+    assert hash(ops[0]) == hash(ops[1])
+    graphs = [pm.logp(variable, MOVE.astype(variable.dtype)) for variable in variables]
+    first, second, third = pytensor.function([], graphs)()
+    assert first == second != third
 
 
 @pytest.mark.parametrize("own", [OPEN, WEIGHTED], ids=repr)
@@ -265,29 +230,6 @@ def test_batches_of_draws_have_their_scales() -> None:
 
 @pytest.mark.system
 @pytest.mark.compiled
-def test_compiled_draws_keep_the_invariants_and_differ() -> None:
-    table = np.arange(9).reshape(3, 3)
-    cases = [
-        ("extended", OPEN),
-        ("correlated", OPEN),
-        ("lattice l1", OPEN),
-        ("projected laplace", Invariants(Totals(frame_of(3, 3)))),
-    ]
-    drawn = pm.draw([LAWS[name][0](table, 0.7, own) for name, own in cases], 20, random_seed=1)
-    for (_, own), draws in zip(cases, drawn, strict=True):
-        assert draws.shape == (20, 3, 3)
-        assert np.max(np.abs(own.matrix @ (draws - table).reshape(20, -1).T)) < 1e-9
-        assert len(np.unique(draws, axis=0)) > 5
-    own, vertices = moves(3, 3)
-    draws = pm.draw(d.KNorm.dist(table, 0.1, vertices=vertices, invariants=own), 200, random_seed=1)
-    assert np.max(np.abs(own.matrix @ (draws - table).reshape(200, -1).T)) < 1e-10
-    # Radii have mean n / epsilon = 40 and standard deviation 20: 4.5 standard errors.
-    radii = SymmetricHull(vertices).gauge(own.coordinates(draws - table))
-    assert abs(radii.mean() - 40) < 4.5 * 20 / np.sqrt(200)
-
-
-@pytest.mark.system
-@pytest.mark.compiled
 def test_programs_in_compiled_code() -> None:
     # numba calls the solver; a batch in front of the table, and no warning about object mode.
     own, vertices = moves(3, 3)
@@ -312,164 +254,57 @@ def test_in_a_model() -> None:
     with pm.Model(coords=SUM.frame.coords) as model:
         x = pm.Poisson("x", 5.0, dims=("d0", "d1"))
         sigma = pm.HalfNormal("sigma", 2.0)
-        free = d.ProjectedGaussian("free", x, sigma, invariants=SUM, dims=("d0", "d1"))
-        d.ProjectedGaussian("noisy", x, 2.0, invariants=SUM, observed=other.astype(float), dims=("d0", "d1"))
+        d.ProjectedGaussian("free", x, sigma, invariants=SUM, dims=("d0", "d1"))
         d.LatticeLaplace("whole", x, 0.5, invariants=SUM, observed=other, dims=("d0", "d1"))
         d.KNorm("hull", x, 2.0, vertices=vertices, invariants=own, observed=other.astype(float))
-        d.ExtendedLaplace("laplace", 1.0 * x, sigma, invariants=SUM, observed=other.astype(float))
     point = model.initial_point()
     assert np.array_equal(point["free"], point["x"])
-    logp = model.compile_logp(vars=[model["noisy"], model["whole"], model["hull"]])({**point, "x": table})
-    laws = (
-        noise.ProjectedGaussian(2.0).logp(other, table, SUM),
-        noise.LatticeLaplace(0.5).logp(other, table, SUM),
-        noise.KNorm(2.0, vertices).logp(other, table, own),
-    )
-    assert logp == pytest.approx(sum(laws), rel=1e-12)
-    predictive = pm.sample_prior_predictive(4, model=model, var_names=["free", "noisy"], random_seed=1)
-    assert predictive.prior["free"].dims == ("chain", "draw", "d0", "d1")
-    assert "LatticeLaplace(x, 0.5)" in model.str_repr()
+    logp = model.compile_logp(vars=[model["whole"], model["hull"]])({**point, "x": table})
+    laws = noise.LatticeLaplace(0.5).logp(other, table, SUM) + noise.KNorm(2.0, vertices).logp(other, table, own)
+    assert logp == pytest.approx(laws, rel=1e-12)
     assert model.copy().compile_logp()(point) == pytest.approx(model.compile_logp()(point), rel=1e-14)
     assert np.all(np.isfinite(model.compile_dlogp()(point)))
-    assert free.dtype == "float64"
 
 
-ZERO = np.zeros((3, 3))
-HULL, VERTICES = moves(3, 3)
-COUNTY = Invariants(Totals({"county": ["Alpha", "Beta", "Gamma"]}))
+THREE, COUNTY = np.zeros(3), Invariants(Totals(frame_of(3)))
+OTHER_RULE = "stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"
+
+
+def large() -> Any:
+    """More cells than a dense matrix is made for."""
+    return pm.logp(
+        d.ExtendedLaplace.dist(np.zeros(3000), invariants=Invariants(Totals(frame_of(3000))), b=1.0), np.zeros(3000)
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants="margins"),
-            TypeError,
-            r"must be a bayesdp\.Invariants, got str",
-        ),
-        (lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=[[1, 1, 1]]), TypeError, r"must be a bayesdp.Invariants"),
+        (lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants="margins"), TypeError, r"must be a bayesdp\.Invariants, got str"),
         (lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=None), TypeError, r"must be a bayesdp\.Invariants"),
-        (
-            lambda: d.ProjectedGaussian.dist(ZERO, 0.5, invariants=SUM),
-            ValueError,
-            r"mu must .*, \(2, 3\), got \(3, 3\)",
-        ),
-        (
-            lambda: d.LatticeGaussian.dist([0, 0, 0], 0.5, invariants=SUM),
-            ValueError,
-            r"mu must .*, \(2, 3\), got \(3,\)",
-        ),
-        (
-            lambda: d.ProjectedLaplace.dist(np.zeros(12), 1.0, invariants=ROWS),
-            ValueError,
-            "mu must have the shape of the table",
-        ),
-        (
-            lambda: d.KNorm.dist(np.zeros(3), 1.0, vertices=VERTICES, invariants=HULL),
-            ValueError,
-            r"mu must .*\(3, 3\), got \(3,\)",
-        ),
-        (
-            lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants=OPEN, norm="max"),
-            ValueError,
-            "norm must be one of 'l1', 'l2', got 'max'",
-        ),
-        (
-            lambda: d.SubspaceNorm.dist(ZERO, 0.7, norm="l3", invariants=OPEN),
-            ValueError,
-            "'l1', 'l2', 'linf', got 'l3'",
-        ),
-        (
-            lambda: d.LatticeLaplace.dist(ZERO, 0.0, invariants=OPEN),
-            ValueError,
-            r"epsilon must be finite and greater than 0, got 0\.0",
-        ),
-        (
-            lambda: d.ExtendedLaplace.dist(ZERO, -1.0, invariants=OPEN),
-            ValueError,
-            "b must be finite and greater than 0",
-        ),
-        (
-            lambda: d.ProjectedLaplace.dist(np.zeros((3, 4)), -1.0, invariants=ROWS),
-            ValueError,
-            "b must be finite and greater",
-        ),
-        (
-            lambda: d.KNorm.dist(ZERO, 0.0, vertices=VERTICES, invariants=HULL),
-            ValueError,
-            "epsilon must be finite and greater",
-        ),
-        (
-            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=np.eye(2), invariants=OPEN),
-            ValueError,
-            "covariance has 2 rows, but the invariants leave 4 dimensions free",
-        ),
-        (
-            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=-np.eye(4), invariants=OPEN),
-            ValueError,
-            r"positive definite, but its smallest eigenvalue is -1.0",
-        ),
-        (
-            lambda: d.CorrelatedGaussian.dist(ZERO, covariance=np.eye(4), invariants=OPEN, coordinates="echelon-1"),
-            ValueError,
-            r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'",
-        ),
-        (
-            lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="echelon-1"),
-            ValueError,
-            r"stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'",
-        ),
-        (
-            lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="mine"),
-            ValueError,
-            "coordinates must be one of 'helmert-1', 'echelon-1', got 'mine'",
-        ),
-        (
-            lambda: d.KNorm.dist(np.zeros((3, 4)), 1.0, vertices=VERTICES, invariants=both_margins(3, 4)),
-            ValueError,
-            "vertices have 4 coordinates, but these invariants leave 6 dimensions free",
-        ),
-        (
-            lambda: pm.logp(
-                d.ExtendedLaplace.dist(np.zeros(3000), 1.0, invariants=Invariants(Totals(frame_of(3000)))),
-                np.zeros(3000),
-            ),
-            NotImplementedError,
-            "3000 cells and 2999 free dimensions needs a dense matrix",
-        ),
-        (
-            lambda: table_gauge(pt.matrix(), SymmetricHull(VERTICES), both_margins(50, 50)),
-            NotImplementedError,
-            r"needs a dense matrix of .* numbers in the model, more than 4000000",
-        ),
-        (
-            lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=OPEN),
-            NotImplementedError,
-            r"9 cells hang together by invariants of rank 5.*RowSpaceNoise",
-        ),
+        (lambda: d.ProjectedGaussian.dist(ZERO, 0.5, invariants=SUM), ValueError, r"mu must .*, \(2, 3\), got \(3, 3\)"),
+        (lambda: d.LatticeGaussian.dist(THREE, 0.5, invariants=SUM), ValueError, r"mu must .*, \(2, 3\), got \(3,\)"),
+        (lambda: d.KNorm.dist(THREE, 1.0, vertices=VERTICES, invariants=HULL), ValueError, r"mu must .*\(3, 3\), got \(3,\)"),
+        (lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants=OPEN, norm="max"), ValueError, "one of 'l1', 'l2', got 'max'"),
+        (lambda: d.SubspaceNorm.dist(ZERO, 0.7, norm="l3", invariants=OPEN), ValueError, "'l1', 'l2', 'linf', got 'l3'"),
+        (lambda: d.LatticeLaplace.dist(ZERO, 0.0, invariants=OPEN), ValueError, r"epsilon must be finite and .* 0, got 0\.0"),
+        (lambda: d.ExtendedLaplace.dist(ZERO, -1.0, invariants=OPEN), ValueError, "b must be finite and greater than 0"),
+        (lambda: d.KNorm.dist(ZERO, 0.0, vertices=VERTICES, invariants=HULL), ValueError, "epsilon must be finite and greater"),
+        (lambda: d.CorrelatedGaussian.dist(ZERO, covariance=np.eye(2), invariants=OPEN), ValueError, "2 rows, .* leave 4 dim"),
+        (lambda: d.CorrelatedGaussian.dist(ZERO, covariance=-np.eye(4), invariants=OPEN), ValueError, "smallest .* is -1.0"),
+        (lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="echelon-1"), ValueError, OTHER_RULE),
+        (lambda: d.ExtendedLaplace.dist(ZERO, 1.0, invariants=OPEN, coordinates="mine"), ValueError, "'echelon-1', got 'mine'"),
+        (lambda: d.KNorm.dist(THREE, 1.0, vertices=VERTICES, invariants=COUNTY), ValueError, "have 4 coord.* leave 2 dimensions"),
+        (large, NotImplementedError, "3000 cells and 2999 free dimensions needs a dense matrix"),
+        (lambda: table_gauge(pt.matrix(), SymmetricHull(VERTICES), both_margins(50, 50)), NotImplementedError, "more than 4000000"),
+        (lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=OPEN), NotImplementedError, "9 cells .* of rank 5.*RowSpaceNoise"),
         # A parameter that is None is no parameter that is left out.
-        (
-            lambda: d.SubspaceNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, norm=None),
-            ValueError,
-            "norm must be one of",
-        ),
-        (
-            lambda: d.SemiKNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, adjacency=None),
-            TypeError,
-            "adjacency must be a positive integer",
-        ),
-        (
-            lambda: d.KNorm.dist(np.zeros(3), 1.0, invariants=COUNTY, vertices=None),
-            (TypeError, ValueError),
-            "vertices must hold",
-        ),
-        (
-            lambda: d.CorrelatedGaussian.dist(np.zeros(3), 1.0, invariants=COUNTY, covariance=None),
-            (TypeError, ValueError),
-            "covariance must hold",
-        ),
+        (lambda: d.SubspaceNorm.dist(THREE, 1.0, invariants=COUNTY, norm=None), ValueError, "norm must be one of"),
+        (lambda: d.SemiKNorm.dist(THREE, 1.0, invariants=COUNTY, adjacency=None), TypeError, "adjacency must be a positive int"),
+        (lambda: d.KNorm.dist(THREE, 1.0, invariants=COUNTY, vertices=None), (TypeError, ValueError), "vertices must hold"),
+        (lambda: d.CorrelatedGaussian.dist(THREE, invariants=COUNTY, covariance=None), (TypeError, ValueError), "must hold"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments_are_named(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

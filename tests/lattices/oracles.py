@@ -23,6 +23,7 @@ __all__ = [
     "GENERAL",
     "LEVEL",
     "LOOSE",
+    "assert_follows",
     "components",
     "directions",
     "distinct_up_to_sign",
@@ -86,6 +87,13 @@ def law_on(points: Ints, law: str, scale: float) -> Floats:
 def pvalue(draws: Ints, points: Ints, probability: Floats) -> float:
     """Chi-square p-value of draws (rows) against a law on points (rows); what lies beyond them is with the rare ones."""
     return draws_pvalue(draws, points, probability)
+
+
+def assert_follows(draws: Ints, matrix: Ints, reach: int, law: str, scale: float) -> None:
+    """One test at `LEVEL` of draws (rows) against the law on enumerated vectors that the matrix sends to zero."""
+    assert not np.any(matrix @ draws.T)
+    points = lattice_points(matrix, reach)
+    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
 
 
 @nb.njit(cache=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import Sampler, kernel_basis, sample_noise, sampler_for, samplers
+from bayesdp.lattices import kernel_basis, sample_noise, sampler_for, samplers
 from bayesdp.lattices.integers import (
     discrete_gaussian,
     discrete_laplace,
@@ -20,7 +18,6 @@ from bayesdp.lattices.integers import (
 )
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.samplers import MOST_TRIES
-from bayesdp.lattices.sums import l1_log_sum
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import (
     BLOCKS,
@@ -28,9 +25,8 @@ from tests.lattices.oracles import (
     GENERAL,
     LEVEL,
     LOOSE,
+    assert_follows,
     labels,
-    lattice_points,
-    law_on,
     one_way,
     pvalue,
     two_way_margins,
@@ -40,9 +36,7 @@ from tests.moves.test_basis import NESTED as LABELLED
 FREE = Invariants(None, labels(2, 2))
 
 
-NESTED = Invariants(
-    Margins({"a": range(6), "b": range(4), "group": ("a", list("xxxyyy"))}, ["a"], ["group", "b"]),
-)
+NESTED = Invariants(Margins({"a": range(6), "b": range(4), "group": ("a", list("xxxyyy"))}, ["a"], ["group", "b"]))
 CROSSED = [
     Totals({"a": range(9), "rows": ("a", list("xxxyyyzzz")), "columns": ("a", list("uvwuvwuvw"))}, by=by)
     for by in ("rows", "columns")
@@ -53,29 +47,22 @@ CROSSED = [
     ("invariants", "law", "scale", "name"),
     [
         (BLOCKS, "l1", 1.0, "fixed-sum"),
-        (LOOSE, "l1", 1.0, "fixed-sum"),
         (BLOCKS, "l2", 1.0, "nearest-plane"),
         (BLOCKS, "gaussian", 1.0, "klein"),
         (one_way(2, 2), "l1", 1.0, "lines"),
-        (one_way(2, 2), "l2", 1.0, "lines"),
         (one_way(2, 2), "gaussian", 1.0, "lines"),
         (one_way(2, 3), "l1", 1.0, "fixed-sum"),
         (one_way(3, 4), "l1", 1e-4, "two-way"),
         (one_way(10, 10), "l1", 0.25, "two-way"),
         (one_way(14, 14), "l1", 0.25, "gibbs"),
-        (one_way(14, 14), "l1", 4.0, "two-way"),
-        (NESTED, "l1", 0.25, "two-way"),
         (Invariants(CROSSED), "l1", 0.25, "two-way"),
-        (two_way_margins(2, 2, 2), "l1", 0.25, "lines"),
         (two_way_margins(2, 5, 2), "l1", 0.25, "fixed-sum"),
         (two_way_margins(4, 2, 3), "l1", 0.25, "two-way"),
         (two_way_margins(3, 3, 3), "l1", 0.25, "three-way"),
         (two_way_margins(7, 7, 7), "l1", 0.25, "gibbs"),
         (FREE, "l1", 1.0, "lines"),
-        (FREE, "gaussian", 1.0, "lines"),
         (FREE, "l2", 1.0, "nearest-plane"),
         (GENERAL, "l1", 1.0, "groups"),
-        (one_way(20, 20), "l2", 0.25, "nearest-plane"),
         (one_way(20, 20), "l2", 1.0, "gibbs"),
         (one_way(20, 20), "gaussian", 2.0, "klein"),
     ],
@@ -113,12 +100,11 @@ def test_noise_follows_its_law(case, law, scale, make_rng):
     invariants, reach = {**CASES, **others}[case]
     size = 8000
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "exact").reshape(size, -1)
-    assert not np.any(invariants.matrix @ draws.T)
     if case == "nested":  # two tables of 3 x 4 alike: the first, by enumeration
+        assert not np.any(invariants.matrix @ draws.T)
         assert np.abs(np.corrcoef(draws[:, 0], draws[:, 12])[0, 1]) < 4 / np.sqrt(size)
         draws, invariants, reach = draws[:, :12], one_way(3, 4), 4
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
+    assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
 
 
 def test_many_draws_are_made_in_short_calls(make_rng, monkeypatch):
@@ -128,26 +114,13 @@ def test_many_draws_are_made_in_short_calls(make_rng, monkeypatch):
     assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60
 
 
-def test_a_sampler_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        sampler_for(BLOCKS, "l1", 1.0).exact = False
-    assert isinstance(sampler_for(BLOCKS, "l1", 1.0), Sampler)
-
-
 @pytest.mark.parametrize("method", ["exact", "mcmc"])
-@pytest.mark.parametrize(("law", "scale"), [("l1", 0.01), ("l2", 0.01), ("gaussian", 100.0)])
-def test_same_seed_same_noise_and_the_right_shape(law, scale, method, make_rng):
-    invariants = one_way(2, 3)
-    one = sample_noise(invariants, law, scale, make_rng(1), 4, method, 3)
-    other = sample_noise(invariants, law, scale, make_rng(1), 4, method, 3)
+def test_same_seed_same_noise(method, make_rng):
+    one, other = (sample_noise(one_way(2, 3), "l1", 0.01, make_rng(1), 4, method, 3) for _ in range(2))
     assert one.shape == (4, 2, 3)
-    assert one.dtype == np.int64
     np.testing.assert_array_equal(one, other)
     assert not np.array_equal(one[0], one[1])  # each draw is a chain of its own
-
-
-def test_without_a_generator_draws_differ():
-    assert not np.array_equal(sample_noise(BLOCKS, "l1", 0.01, size=3), sample_noise(BLOCKS, "l1", 0.01, size=3))
+    assert not np.array_equal(one, sample_noise(one_way(2, 3), "l1", 0.01, None, 4, method, 3))
 
 
 def test_nothing_is_drawn_where_nothing_is_free(make_rng):
@@ -179,52 +152,22 @@ def test_bad_arguments_are_named(kwargs, error, message):
         sample_noise(**{"invariants": BLOCKS, "law": "l1", "scale": 1.0, **kwargs})
 
 
+# Ten tests at LEVEL. The chains are 40 sweeps or longer; their autocorrelation time is about 4, so the start is forgotten to 1e-4.
 @pytest.mark.parametrize(
-    ("sizes", "epsilon", "variance", "covariance", "nothing"),
+    ("case", "law", "scale"),
     [
-        ((2, 2), 0.25, 1.8413471884, -1.8413471884, 0.4621171573),
-        ((2, 3), 0.5, 0.661233036, -0.330616518, 0.479365131),
-        ((3, 3), 1.0, 0.156180318, -0.078090159, 0.716986545),
+        *(
+            (case, *law)
+            for case in ("3x3", "totals", "general")
+            for law in (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
+        ),
+        ("3x3x3", "l1", 0.8),  # the shortest vectors have length 8
     ],
 )
-def test_the_oracle_has_the_published_numbers_of_lattice_laplace_noise(sizes, epsilon, variance, covariance, nothing):
-    points = lattice_points(one_way(*sizes).matrix.toarray(), {2: 40, 3: 12}[sizes[0]])
-    probability = law_on(points, "l1", epsilon)
-    assert probability @ points[:, 0] ** 2 == pytest.approx(variance, abs=2e-9)
-    assert probability @ (points[:, 0] * points[:, 1]) == pytest.approx(covariance, abs=2e-9)
-    assert probability[~points.any(axis=1)].item() == pytest.approx(nothing, abs=5e-9)
-
-
-def test_the_oracle_has_the_published_numbers_of_lattice_gaussian_noise():
-    points = lattice_points(one_way(2, 3).matrix.toarray(), 9)
-    probability = law_on(points, "gaussian", 1.0)
-    assert probability @ points[:, 0] ** 2 == pytest.approx(0.3152159508, abs=1e-10)
-    assert probability @ (points[:, 0] * points[:, 1]) == pytest.approx(-0.1576079754, abs=1e-10)
-    assert probability[~points.any(axis=1)].item() == pytest.approx(0.5467746409, abs=1e-10)
-
-
-# 21 tests at the level LEVEL each: a correct sampler with other seeds fails one of them in 480 runs. The chains are
-# 40 sweeps or longer; their autocorrelation time is about 4, so the start is forgotten to 1e-4.
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(("law", "scale"), [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)])
 def test_the_chain_follows_the_law(case, law, scale, make_rng):
-    invariants, reach = CASES[case]
-    if (case, law) == ("3x3x3", "l1"):
-        scale = 0.8  # the shortest vectors have length 8
-    elif (case, law) == ("3x3x3", "l2"):
-        scale = 3.0  # an eighth of the mass is beyond the enumeration otherwise
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    size = 1200 if case == "3x3x3" else 2000
+    (invariants, reach), size = CASES[case], 1200 if case == "3x3x3" else 2000
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "mcmc", 40).reshape(size, -1)
-    assert not np.any(invariants.matrix @ draws.T)
-    assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
-
-
-def test_a_wrong_law_is_seen(make_rng):
-    invariants, reach = CASES["3x3"]
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    draws = sample_noise(invariants, "l1", 1.0, make_rng(1), 2500, "mcmc", 60).reshape(2500, -1)
-    assert pvalue(draws, points, law_on(points, "l1", 1.1)) < LEVEL
+    assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -241,10 +184,8 @@ INVARIANTS = [
     one_way(4, 5),
     two_way_margins(3, 4, 5),
     Invariants([Totals(LABELLED, by=["state", "sex"]), Margins(LABELLED, ["county"])]),
-    Invariants(None, labels(3)),
     BLOCKS,
     GENERAL,
-    LOOSE,
 ]
 
 
@@ -268,52 +209,26 @@ def test_rounding_moves_along_with_the_lattice(invariants, rng):
     )
 
 
-def test_integer_noise_stays_as_it_is():
-    table = np.array([[2, -2, 0], [-2, 2, 0]])
-    np.testing.assert_array_equal(round_to_lattice(table.astype(float), one_way(2, 3)), table)
+K = np.arange(-300, 301)
 
 
-def test_cells_without_a_first_label_are_rounded_to_the_nearest(rng):
-    invariants = one_way(5, 6)
-    noise = invariants.project(10 * rng.normal(size=(5, 6)))
-    np.testing.assert_array_equal(round_to_lattice(noise, invariants)[1:, 1:], np.rint(noise)[1:, 1:])
-
-
-K = np.arange(-300, 301)[:, None]
-
-
-@pytest.mark.parametrize("rate", [0.05, 1.0, 4.5])
-def test_discrete_laplace(rate, make_rng):
+# Eight tests at LEVEL.
+@pytest.mark.parametrize(
+    ("draw", "parameters", "mass"),
+    [
+        *((discrete_laplace, (rate,), np.exp(-rate * np.abs(K))) for rate in (0.05, 1.0, 4.5)),
+        *((discrete_gaussian, (sigma,), np.exp(-(K**2) / (2 * sigma**2))) for sigma in (0.35, 7.3)),
+        (geometric, (0.3,), np.where(K < 0, 0.0, np.exp(-0.3 * np.abs(K)))),
+        *((uniform_below, (n, spare_bits(n)), 1.0 * ((K >= 0) & (K < n))) for n in (2, 5)),
+    ],
+)
+def test_integers_follow_their_law(draw, parameters, mass, make_rng):
     state = seed_state(make_rng(1))
-    draws = np.array([[discrete_laplace(state, rate)] for _ in range(5000)])
-    mass = np.exp(-rate * np.abs(K[:, 0])) * np.tanh(rate / 2)
-    assert pvalue(draws, K, mass) > LEVEL
+    draws = np.array([[draw(state, *parameters)] for _ in range(5000)])
+    assert pvalue(draws, K[:, None], mass / mass.sum()) > LEVEL
 
 
-@pytest.mark.parametrize("sigma", [0.35, 0.6, 1.0, 7.3])
-def test_discrete_gaussian(sigma, make_rng):
-    state = seed_state(make_rng(2))
-    draws = np.array([[discrete_gaussian(state, sigma)] for _ in range(5000)])
-    mass = np.exp(-(K[:, 0] ** 2) / (2 * sigma**2))
-    assert pvalue(draws, K, mass / mass.sum()) > LEVEL
-
-
-def test_geometric(make_rng):
-    state = seed_state(make_rng(3))
-    draws = np.array([[geometric(state, 0.3)] for _ in range(5000)])
-    k = np.arange(200)
-    assert pvalue(draws, k[:, None], np.exp(-0.3 * k) * -np.expm1(-0.3)) > LEVEL
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 8, 11])
-def test_uniform_below(n, make_rng):
-    state = seed_state(make_rng(4))
-    draws = np.array([[uniform_below(state, n, spare_bits(n))] for _ in range(3000)])
-    assert draws.min() >= 0
-    assert n == 1 or pvalue(draws, np.arange(n)[:, None], np.full(n, 1 / n)) > LEVEL
-
-
-@pytest.mark.parametrize(("n", "bits"), [(1, 63), (2, 63), (3, 62), (4, 62), (5, 61), (2**40, 24), (2**40 + 1, 23)])
+@pytest.mark.parametrize(("n", "bits"), [(1, 63), (2, 63), (3, 62), (4, 62), (5, 61), (2**40 + 1, 23)])
 def test_spare_bits_leave_room_for_n(n, bits):
     assert spare_bits(n) == bits
 
@@ -322,15 +237,10 @@ CAMPUS = {"a": range(4), "b": range(3), "c": range(5)}
 STATES = {"county": range(6), "education": range(3), "state": ("county", list("xxxyyy"))}
 
 
-def shown(invariants: Invariants) -> list[object]:
-    return [
-        "line"
-        if isinstance(part, Line)
-        else (tuple(sorted(part.shape)), part.copies)
-        if isinstance(part, Table)
-        else "general"
-        for part in lattice_parts(invariants)
-    ]
+def shown(part: Line | Table | General) -> object:
+    if isinstance(part, Table):
+        return tuple(sorted(part.shape)), part.copies
+    return "line" if isinstance(part, Line) else "general"
 
 
 @pytest.mark.parametrize(
@@ -338,7 +248,6 @@ def shown(invariants: Invariants) -> list[object]:
     [
         (BLOCKS, [((3,), 1), "line"]),
         (LOOSE, ["line", ((3,), 1)]),
-        (one_way(2, 2), ["line"]),
         (one_way(2, 4), [((4,), 2)]),
         (one_way(5, 3), [((3, 5), 1)]),
         (two_way_margins(3, 4, 5), [((3, 4, 5), 1)]),
@@ -347,43 +256,16 @@ def shown(invariants: Invariants) -> list[object]:
         (one_way(3, 3, 3), ["general"]),
         (Invariants(Margins(CAMPUS, ["a", "c"], ["b", "c"])), [((3, 4), 1)] * 5),
         (Invariants(Margins(STATES, ["county"], ["state", "education"], ["education"])), [((3, 3), 1)] * 2),
-        (Invariants([Totals(STATES), Margins(STATES, ["county"])]), [((3,), 1)] * 6),
         (Invariants(Margins(labels(1, 4), ["a"], ["b"])), []),
         (Invariants(LinearQuery(labels(5), [[1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1]], list("xyz"))), ["line", ((3,), 1)]),
         (Invariants(LinearQuery(labels(4), [[1, 1, 1, 0], [1, 0, -1, 1]], list("xy"))), ["general"]),
+        (Invariants(LinearQuery(labels(5), [[1, 1, 0, 0, 0], [0, 1, 1, 1, 1]], list("xy"))), ["general"]),
+        (Invariants(LinearQuery(labels(3), [[1, 0, 0], [0, 1, 1]], list("xy"))), ["line"]),
     ],
 )  # fmt: skip
 def test_the_kinds_of_part(invariants, expected):
-    found = sorted(map(str, shown(invariants)))
-    assert found == sorted(map(str, expected))
-
-
-@pytest.mark.parametrize(
-    "invariants", [*(c for c, _ in CASES.values()), two_way_margins(2, 4, 3), one_way(4, 3)], ids=repr
-)
-def test_parts_share_no_cell_and_add_up(invariants):
-    parts = lattice_parts(invariants)
-    cells = np.concatenate([part.cells.ravel() for part in parts])
-    assert len(np.unique(cells)) == len(cells)
-    dimension = 0
-    for part in parts:
-        one = np.zeros(invariants.frame.size, dtype=np.int64)
-        if isinstance(part, Line):
-            one[part.cells] = part.entries
-            dimension += 1
-        elif isinstance(part, Table):
-            # A product of differences of random labels keeps all sums over one way at zero.
-            table = np.ones((), dtype=np.int64)
-            for size in part.shape:
-                difference = np.zeros(size, dtype=np.int64)
-                difference[0], difference[size - 1] = 1, -1
-                table = np.multiply.outer(table, difference)
-            one[part.cells] = part.signs * table
-            dimension += int(np.prod([size - 1 for size in part.shape]))
-        else:
-            dimension += part.cells.size - np.linalg.matrix_rank(part.matrix.toarray())
-        assert invariants.is_null(one.reshape(invariants.frame.shape))
-    assert dimension == invariants.dimension
+    found = [str(shown(part)) for part in lattice_parts(invariants)]
+    assert sorted(found) == sorted(map(str, expected))
 
 
 def test_what_looks_like_a_table_with_three_ways_but_is_none():
@@ -394,20 +276,3 @@ def test_what_looks_like_a_table_with_three_ways_but_is_none():
     frame = {"cell": range(27), **groups}
     parts = lattice_parts(Invariants([Totals(frame, by=name) for name in groups]))
     assert all(not isinstance(part, Table) or len(part.shape) < 3 for part in parts)
-    assert any(isinstance(part, (General, Line, Table)) for part in parts)
-
-
-@pytest.mark.parametrize(
-    ("invariants", "reach"),
-    [(BLOCKS, 25), (LOOSE, 25), (one_way(2, 3), 20), (two_way_margins(2, 2, 3), 12), (one_way(2, 2), 30)],
-    ids=repr,
-)
-def test_sums_in_closed_form(invariants, reach):
-    points = lattice_points(invariants.matrix.toarray(), reach)
-    expected = np.log(np.exp(-1.1 * np.abs(points).sum(axis=1)).sum())
-    assert l1_log_sum(invariants, 1.1) == pytest.approx(expected, abs=1e-9)
-
-
-def test_unknown_sums_are_none():
-    assert l1_log_sum(one_way(5, 5), 1.0) is None
-    assert l1_log_sum(one_way(3, 3, 3), 1.0) is None

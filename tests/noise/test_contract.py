@@ -2,8 +2,8 @@
 
 The mass of a law is summed from its `logp` by plain arithmetic (`contract/masses.py`) and compared with its PyMC
 distribution, its draws, its moments, its distribution function, its picture and its description (`contract/mass_checks.py`);
-then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions, tests and calibration
-make of it (`contract/use_checks.py`).
+then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions and tests make
+of it (`contract/use_checks.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import cache
 
 import pytest
 
+import bayesdp as bdp
 from bayesdp import noise
-from tests.noise.contract.examples import Example, example_of, variants
+from tests.noise.contract.examples import LINE, Example, example_of, variants
 from tests.noise.contract.mass_checks import MASS_CHECKS
 from tests.noise.contract.masses import Mass, mass_of
 from tests.noise.contract.use_checks import USE_CHECKS, Fitted, check_short_run, fitted
@@ -41,6 +42,12 @@ def test_every_registered_law_has_an_example() -> None:
         example_of("no-such-law")
 
 
+def test_shares_are_no_counts() -> None:
+    example = example_of("rescaled-laplace")
+    with pytest.raises(ValueError, match="that add up to 1, which are no counts"):
+        bdp.Release.from_published(LINE, [bdp.Measured(bdp.Identity(LINE), example.values, example.law)])
+
+
 @pytest.mark.parametrize("check", MASS_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", LAWS)
 def test_mass(name: str, check) -> None:
@@ -48,8 +55,7 @@ def test_mass(name: str, check) -> None:
 
 
 # The other checks, with tests/fibers/kernel/test_law.py, imply what sampling shows; only a law with a latent part needs it.
-_SAMPLED = ("check_short_run", "check_calibration")
-_USES = [pytest.param(own, marks=[pytest.mark.slow] * (own.__name__ in _SAMPLED)) for own in USE_CHECKS]
+_USES = [pytest.param(own, marks=[pytest.mark.slow] * (own is check_short_run)) for own in USE_CHECKS]
 
 
 @pytest.mark.parametrize("check", _USES, ids=lambda own: own.__name__.removeprefix("check_"))

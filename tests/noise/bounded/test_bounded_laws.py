@@ -30,11 +30,7 @@ from bayesdp.noise.bounded.base import sums_within
 from tests.comparison.chi_square import chi_square_pvalue
 
 CONTINUOUS = [TruncatedLaplace, BoundaryInflatedLaplace, TruncatedGaussian, BoundaryInflatedGaussian]
-DISCRETE = [
-    TruncatedDiscreteLaplace,
-    BoundaryInflatedDiscreteLaplace,
-    BoundaryInflatedDiscreteGaussian,
-]
+DISCRETE = [TruncatedDiscreteLaplace, BoundaryInflatedDiscreteLaplace, BoundaryInflatedDiscreteGaussian]
 INF = np.inf
 
 
@@ -62,13 +58,10 @@ def by_definition(law: BoundedLaw, mu: float) -> tuple[np.ndarray, np.ndarray]:
 
 CASES = [
     (1.0, (0.0, 1.0), 0.3),
-    (1.0, (0.0, 1.0), 0.0),
     (1.0, (0.0, 1.0), 1.0),
     (0.02, (0.0, 1.0), 0.97),
-    (30.0, (0.0, 1.0), 0.2),
     (0.5, (-2.0, INF), -1.8),
     (0.5, (-INF, 3.0), 2.0),
-    (2.0, (-1.0, 4.0), -3.0),
     (2.0, (-1.0, 4.0), 4.5),
     (0.3, (0.0, 1.0), -2.0),
     (0.3, (0.0, INF), -3.0),
@@ -142,22 +135,6 @@ def test_density_atoms_and_tails_agree(kind: Any, scale: float, bounds: Any, mu:
     assert not np.isfinite(low) or law.cdf(low, mu) == pytest.approx(np.exp(atoms[0]), rel=1e-9)
 
 
-def test_checked_numbers() -> None:
-    """Independent numbers: clipping at s = 0.3, scale 1, bounds 0 and 1."""
-    law = BoundaryInflatedLaplace(1.0, (0.0, 1.0))
-    assert law.bias(0.3) == pytest.approx(0.122116458445, abs=5e-13)
-    assert law.variance((), location=0.3) == pytest.approx(0.177828867245, abs=5e-13)
-
-
-def test_upper_atom_is_not_the_printed_one() -> None:
-    """Equation (5) prints 1 - exp(-(c1 - s)/b)/2, with which the masses would not add up to one."""
-    law = BoundaryInflatedLaplace(1.0, (0.0, 1.0))
-    inner = integrate.quad(lambda y: float(np.exp(law.log_density(y, 0.3))), 1e-12, 1 - 1e-12, points=[0.3])[0]
-    low, high = law.atoms(0.3)
-    assert inner + low + high == pytest.approx(1.0, abs=1e-9)
-    assert high == pytest.approx(0.5 * np.exp(-0.7))
-
-
 @pytest.mark.parametrize("kind", [TruncatedLaplace, BoundaryInflatedLaplace])
 def test_propositions_1_and_2(kind: Any) -> None:
     b, low, high = 0.7, -1.0, 2.0
@@ -181,7 +158,7 @@ def test_propositions_1_and_2(kind: Any) -> None:
     assert np.all(np.abs(both[0]) >= np.abs(both[1]) - 1e-15)  # (c)
 
 
-@pytest.mark.parametrize("b", [1e-9, 1e-3, 1.0, 1e3, 1e9])
+@pytest.mark.parametrize("b", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, 1e12), (-5e11, 5e11), (-1e-9, 1e-9)])
 @pytest.mark.parametrize("share", [0.0, 1e-6, 0.37, 1.0])
 def test_extreme_scales_and_bounds(b: float, low: float, high: float, share: float) -> None:
@@ -233,8 +210,8 @@ def _normal_between(low: float, high: float, mu: float, sigma: float) -> Any:
     return 1 - (0 if ends[0] is None else upper_tail(-ends[0])) - (0 if ends[1] is None else upper_tail(ends[1]))
 
 
-@pytest.mark.parametrize("sigma", [1e-3, 0.3, 1.0, 7.0, 1e9])
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-2.0, 5.0), (0.0, INF), (-INF, 3.0), (0.0, 1e-9), (0.0, 1e12)])
+@pytest.mark.parametrize("sigma", [1e-3, 0.3, 7.0, 1e9])
+@pytest.mark.parametrize(("low", "high"), [(-2.0, 5.0), (0.0, INF), (-INF, 3.0), (0.0, 1e-9)])
 def test_densities_and_tails_keep_their_digits(sigma: float, low: float, high: float) -> None:
     """Locations inside, outside and far outside, intervals much wider and much narrower than the noise."""
     law, checked = TruncatedGaussian(sigma, (low, high)), 0
@@ -268,23 +245,19 @@ def test_locations_far_outside_have_moments(kind: Any) -> None:
         assert 0.0 <= law.variance((), location=mu) < 1e-6
 
 
-DISCRETE_CASES = [
-    (2.0, (0, 4), 1.0),
-    (2.0, (0, 4), 4.0),
-    (0.1, (0, 30), 7.0),
-    (0.05, (0, 3), 2.5),
-    (3.3, (-5, INF), -4.0),
-    (3.3, (-INF, 9), 2.25),
-    (50.0, (0, 9), 3.0),
-    (1.5, (0, 12), -4.0),
-    (1.5, (0, 12), 14.5),
-    (4.0, (0, 300), 150.0),
-    (2.0, (3, 4), 3.0),
-]
-
-
 @pytest.mark.parametrize("kind", DISCRETE)
-@pytest.mark.parametrize(("scale", "bounds", "mu"), DISCRETE_CASES)
+@pytest.mark.parametrize(
+    ("scale", "bounds", "mu"),
+    [
+        (2.0, (0, 4), 4.0),
+        (0.05, (0, 3), 2.5),
+        (3.3, (-5, INF), -4.0),
+        (3.3, (-INF, 9), 2.25),
+        (50.0, (0, 9), 3.0),
+        (1.5, (0, 12), -4.0),
+        (1.5, (0, 12), 14.5),
+    ],
+)
 def test_discrete_laws_by_summation(kind: Any, scale: float, bounds: Any, mu: float) -> None:
     law = kind(scale, bounds)
     values, mass = by_definition(law, mu)
@@ -318,53 +291,7 @@ def _inner_moments(free: Any, scale: float, low: int, high: int, mu: float) -> t
 
 
 @pytest.mark.parametrize("free", [DiscreteLaplace, DiscreteGaussian])
-@pytest.mark.parametrize(
-    ("scale", "low", "high", "mu"),
-    [
-        (1e9, 0, 10**12, 0.0),
-        (1e9, 0, 10**12, 3e9),
-        (1e9, 0, 1, 1.0),
-        (1e-9, 0, 10**12, 5.0),
-        (4e5, 0, 10**6, 7e5),
-        (1e13, -5 * 10**11, 5 * 10**11, 1e11),
-        (3e4, 0, 2 * 10**5, -9e4),
-    ],
-)
-def test_discrete_extremes_are_the_continuous_law(free: Any, scale: float, low: int, high: int, mu: float) -> None:
-    """Wide discrete laws against integrals of the continuous one from low - 1/2 to high + 1/2 (relative error scale**-2)."""
-    found, laplace = _inner_moments(free, scale, low, high, mu), free is DiscreteLaplace
-    law = TruncatedDiscreteLaplace(scale, (low, high))
-    if scale < 1:
-        assert law.log_mass(mu, mu) == 0.0
-        assert found == (0.0, 0.0)
-        return
-    if high - low == 1:
-        assert mu + found[0] == pytest.approx(0.5, abs=1e-9)
-        assert found[1] - found[0] ** 2 == pytest.approx(0.25, rel=1e-9)
-        return
-    left, right = max((low - 0.5 - mu) / scale, -60.0), min((high + 0.5 - mu) / scale, 60.0)
-    edges = sorted({*np.linspace(left, right, 60).tolist(), *([0.0] if left < 0.0 < right else [])})
-
-    def integral(power: int) -> float:
-        def f(u: float) -> float:
-            return float(u**power * np.exp(-abs(u) if laplace else -0.5 * u**2))
-
-        return sum(integrate.quad(f, *pair, epsabs=0.0, epsrel=1e-12)[0] for pair in pairwise(edges))
-
-    total = integral(0)
-    bias, square = scale * integral(1) / total, scale**2 * integral(2) / total
-    assert found[0] == pytest.approx(bias, rel=1e-7, abs=1e-7 * scale)
-    assert found[1] == pytest.approx(square, rel=1e-7)
-    if laplace:
-        assert (law.bias(mu), law.mse(mu)) == pytest.approx(found, rel=1e-12)
-        near = float(np.clip(mu, low, high))
-        log_total = float(np.log(total * scale))
-        assert law.log_mass(near, mu) == pytest.approx(-abs(near - mu) / scale - log_total, rel=1e-9)
-        assert law.cdf(near, mu) + np.exp(law.log_sf(near, mu)) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("free", [DiscreteLaplace, DiscreteGaussian])
-@pytest.mark.parametrize(("mu", "high"), [(0.0, 60_000), (0.3, 25_000), (-40.0, 30_000), (40_000.0, 30_000)])
+@pytest.mark.parametrize(("mu", "high"), [(0.3, 25_000), (-40.0, 30_000), (40_000.0, 30_000)])
 def test_long_sums_are_right_to_the_last_digits(free: Any, mu: float, high: int) -> None:
     """Sums of more than 20,000 terms, which are integrals with a correction, against all terms added up."""
     scale = 4000.0
@@ -374,6 +301,22 @@ def test_long_sums_are_right_to_the_last_digits(free: Any, mu: float, high: int)
     bias, square = _inner_moments(free, scale, 0, high, mu)
     assert bias == pytest.approx(float(np.sum(weights * (k - mu)) / np.sum(weights)), rel=1e-10, abs=1e-9)
     assert square == pytest.approx(float(np.sum(weights * (k - mu) ** 2) / np.sum(weights)), rel=1e-11)
+
+
+@pytest.mark.parametrize("free", [DiscreteLaplace, DiscreteGaussian])
+def test_discrete_extremes(free: Any) -> None:
+    """Noise far wider than the interval is uniform; far narrower it is none; a wide law is the continuous one (half a line)."""
+    assert _inner_moments(free, 1e-9, 0, 10**12, 5.0) == (0.0, 0.0)
+    assert _inner_moments(free, 1e9, 0, 1, 1.0) == pytest.approx((-0.5, 0.5), rel=1e-9)
+    width = 10.0**12
+    assert _inner_moments(free, 1e13, 0, int(width), 0.0)[0] == pytest.approx(width / 2, rel=0.02)
+    mean = 1.0 if free is DiscreteLaplace else np.sqrt(2 / np.pi)
+    bias, square = _inner_moments(free, 1e9, 0, 10**12, 0.0)
+    assert bias == pytest.approx(mean * 1e9, rel=1e-7)
+    assert square == pytest.approx((2.0 if free is DiscreteLaplace else 1.0) * 1e18, rel=1e-7)
+    law = TruncatedDiscreteLaplace(1e9, (0, 10**12))
+    assert law.mean(0.0) == pytest.approx(1e9, rel=1e-7)
+    assert law.log_mass(0.0, 0.0) == pytest.approx(-np.log(1e9), rel=1e-9)
 
 
 def _edges(law: BoundedLaw, mu: float) -> np.ndarray:
@@ -387,17 +330,10 @@ def _edges(law: BoundedLaw, mu: float) -> np.ndarray:
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *DISCRETE])
 @pytest.mark.parametrize(
     ("scale", "bounds", "mu"),
-    [
-        (2.0, (0, 9), 3.0),
-        (2.0, (0, 9), 9.0),
-        (20.0, (0, 9), 2.5),
-        (2.0, (0, 90), -6.0),
-        (2.0, (0, 90), -1.0),
-        (1.7, (-4, None), -3.0),
-    ],
+    [(2.0, (0, 9), 9.0), (20.0, (0, 9), 2.5), (2.0, (0, 90), -6.0), (1.7, (-4, None), -3.0)],
 )
 def test_draws_follow_the_law(kind: Any, scale: float, bounds: Any, mu: float) -> None:
-    """Chi-square over some ten groups, 20,000 draws; 42 tests with a false alarm in 10,000 each."""
+    """Chi-square over some ten groups, 20,000 draws; 28 tests with a false alarm in 10,000 each."""
     law = kind(scale, bounds)
     drawn = law.draw(np.random.default_rng(20190729), (2,), 10_000, location=[mu, mu])
     assert drawn.shape == (10_000, 2)
@@ -422,21 +358,6 @@ def test_arrays_of_scales_and_bounds() -> None:
     assert law.logp(y, mu) == pytest.approx(sum(each))
     again = NoiseLaw.from_description(json.loads(json.dumps(law.describe(), allow_nan=False)))
     assert again == law
-    assert again.logp(y, mu) == law.logp(y, mu)
-    assert law.variance((3,)) is None
-    assert "one per cell" in str(law)
-
-
-def test_laws_as_text() -> None:
-    law = TruncatedDiscreteLaplace(2.5, (0, None))
-    assert str(law) == "truncated-discrete-laplace b=2.5 bounds=0:inf"
-    assert parse_law(str(law)) == law
-    assert law.independent
-    for kind in (TruncatedGaussian, BoundaryInflatedGaussian):
-        made = parse_law(f"{kind.name} sigma=2.5 bounds=0:9")
-        assert (made.sigma, made.bounds) == (2.5, (0.0, 9.0))
-        with pytest.raises(ValueError, match="sigma = sensitivity / sqrt"):
-            parse_law(f"{kind.name} b=2.5 bounds=0:9")
 
 
 @pytest.mark.parametrize(
@@ -444,8 +365,7 @@ def test_laws_as_text() -> None:
     [
         ((1.0, 0.0), ValueError, "reversed: 1 and 0"),
         ((1.0, 1.0), ValueError, "equal: 1 and 1"),
-        ((None, None), ValueError, "both are infinite"),
-        ((-INF, INF), ValueError, "both are infinite"),
+        ((None, INF), ValueError, "both are infinite"),
         ((INF, 3.0), ValueError, "lower bound must be a number, or -inf or None"),
         ((0.0, float("nan")), ValueError, "upper bound must be a number, or inf or None"),
         (([0.0, 2.0], [1.0, 1.0]), ValueError, r"reversed at position \(1,\): 2 and 1"),
@@ -455,31 +375,26 @@ def test_laws_as_text() -> None:
         ((0, 1, 2), TypeError, "must be a pair"),
         ((0, 1e300), ValueError, r"smaller than 2\*\*53"),
         (([0, 0], [1, 1, 1]), ValueError, "shapes that fit"),
+        ((0, 2.5), ValueError, "whole number"),
     ],
 )
 def test_bounds_that_are_refused(bounds: Any, error: type[Exception], message: str) -> None:
-    for kind in (TruncatedLaplace, BoundaryInflatedDiscreteLaplace, TruncatedGaussian):
-        with pytest.raises(error, match=message):
-            kind(1.0, bounds)
+    with pytest.raises(error, match=message):
+        BoundaryInflatedDiscreteLaplace(1.0, bounds)
 
 
-def test_other_refusals() -> None:
-    with pytest.raises(ValueError, match="whole number"):
-        BoundaryInflatedDiscreteGaussian(1.0, (0, 2.5))
-    with pytest.raises(ValueError, match="b must be a finite number greater than 0"):
-        TruncatedLaplace(0.0, (0, 1))
-    with pytest.raises(ValueError, match="sigma must be"):
-        BoundaryInflatedDiscreteGaussian(-1.0, (0, 1))
-    with pytest.raises(ValueError, match=r"sigma must be .*greater than 0"):
-        TruncatedGaussian(0.0, (0, 1))
-    with pytest.raises(ValueError, match="does not fit values of shape"):
-        TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5)
-
-
-def test_within_bounds_nothing_is_added_and_no_picture_of_noise_is_drawn() -> None:
-    law = TruncatedDiscreteLaplace(2.5, (0, 9))
-    assert not law.additive
-    assert law.picture(np.arange(3.0), 1.0) is None
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TruncatedLaplace(0.0, (0, 1)), "b must be a finite number greater than 0"),
+        (lambda: BoundaryInflatedDiscreteGaussian(-1.0, (0, 1)), "sigma must be a finite number greater than 0"),
+        (lambda: TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5), "does not fit values of shape"),
+        (lambda: parse_law("truncated-gaussian b=2.5 bounds=0:9"), "sigma = sensitivity / sqrt"),
+    ],
+)
+def test_what_is_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_tails_keep_their_digits_next_to_a_bound() -> None:

@@ -17,14 +17,12 @@ from bayesdp.noise.base import registered_law
 from bayesdp.papers import bounded_statistics
 from bayesdp.privacy import approximate_dp
 
-__all__ = ["LINE", "SQUARE", "TABLE", "Example", "example_of", "register_example", "variants"]
+__all__ = ["LINE", "TABLE", "Example", "example_of", "register_example", "variants"]
 
-type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 type Secure = Callable[[], tuple[noise.NoiseLaw, Ints]]
 
 LINE = {"county": ["p", "q", "r"]}
-SQUARE = {"row": ["p", "q"], "column": ["u", "v"]}
 TABLE = np.array([3, 1, 3])
 """The confidential counts of `LINE`; their sum, 7, is exact: 36 tables."""
 
@@ -36,36 +34,15 @@ SECURE_DRAWS = 1500
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A law with what the contract cannot find out by itself.
+    """A law with what the contract cannot find out by itself."""
 
-    Parameters
-    ----------
-    law : NoiseLaw
-        For the three cells of `LINE`; with the sum kept if it is not independent.
-    reach : float
-        Noise is further out, in an answer or in a coordinate, with a probability below 1e-5.
-    square : NoiseLaw, optional
-        The same law for the cells of `SQUARE`, both margins kept, where its parameters have other shapes there.
-    secure : callable, optional
-        Draws by integers only, as a release does: the law, and `SECURE_DRAWS` noisy values around 3 or noise of tables.
-    sampled : bool
-        Whether the step method makes a short run: once for each family is enough.
-    variant : str
-        In one word, of a second example of a law whose parameters choose between several formulas.
-    tolerance : float
-        How far the quadrature of the line may be from 1: more where a density jumps at odd places.
-    outcomes : int
-        How many values an answer may have, where there are few.
-    """
-
-    law: noise.NoiseLaw
-    reach: float
-    square: noise.NoiseLaw | None = None
-    secure: Secure | None = None
-    sampled: bool = False
-    tolerance: float = 2e-5
-    variant: str = ""
-    outcomes: int = 1_000_000
+    law: noise.NoiseLaw  # for the three cells of `LINE`; with the sum kept if it is not independent
+    reach: float  # noise is further out, in an answer or in a coordinate, with a probability below 1e-5
+    secure: Secure | None = None  # by integers only: the law, and noisy values around 3 or noise of tables
+    sampled: bool = False  # whether the step method makes a short run: once for each family is enough
+    tolerance: float = 2e-5  # how far the quadrature of the line may be from 1: more where a density jumps
+    variant: str = ""  # in one word, of a second example of a law whose parameters choose between formulas
+    outcomes: int = 1_000_000  # how many values an answer may have, where there are few
 
     @property
     def kept(self) -> bdp.Invariants | None:
@@ -105,6 +82,7 @@ def _of_counts(make: Callable[[Any], Any]) -> Secure:
 
 _TOTAL = bdp.Totals(LINE)
 _BOUNDS = (0, 9)
+_FAR = np.array([[1.0], [2.0], [1.0]])
 
 # Deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero.
 _ROWS = [
@@ -159,17 +137,8 @@ def variants() -> list[str]:
 
 
 for _example in (
-    Example(
-        noise.DiscreteLaplace(2.0),
-        26,
-        secure=_of_counts(lambda labels: mechanisms.DiscreteLaplace(labels, epsilon=1.0)),
-        sampled=True,
-    ),
-    Example(
-        noise.DiscreteGaussian(2.0),
-        10,
-        secure=_of_counts(lambda labels: mechanisms.DiscreteGaussian(labels, rho=0.25)),
-    ),
+    Example(noise.DiscreteLaplace(2.0), 26, _of_counts(lambda own: mechanisms.DiscreteLaplace(own, epsilon=1.0)), True),
+    Example(noise.DiscreteGaussian(2.0), 10, _of_counts(lambda own: mechanisms.DiscreteGaussian(own, rho=0.25))),
     Example(noise.Laplace(1.5), 20),
     Example(noise.Gaussian(2.0), 11),
     Example(noise.Tulap(0.8, 0.01), 20, tolerance=2e-4),
@@ -183,37 +152,18 @@ for _example in (
     Example(noise.TruncatedDiscreteLaplace(2.0, _BOUNDS), 9),
     Example(noise.BoundaryInflatedDiscreteLaplace(2.0, _BOUNDS), 9),
     Example(noise.BoundaryInflatedDiscreteGaussian(2.5, _BOUNDS), 9),
-    Example(
-        noise.LatticeLaplace(0.8),
-        10,
-        secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)),
-        sampled=True,
-    ),
-    Example(
-        noise.LatticeLaplace(1.5, "l2"),
-        10,
-        secure=_by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 1.5, "l2")),
-        variant="l2",
-    ),
-    Example(noise.LatticeGaussian(1.5), 8, secure=_by_mechanism(mechanisms.LatticeGaussian(_TOTAL, rho=0.25))),
+    Example(noise.LatticeLaplace(0.8), 10, _by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 0.8)), True),
+    Example(noise.LatticeLaplace(1.5, "l2"), 10, _by_mechanism(mechanisms.LatticeLaplace(_TOTAL, 1.5, "l2")), variant="l2"),
+    Example(noise.LatticeGaussian(1.5), 8, _by_mechanism(mechanisms.LatticeGaussian(_TOTAL, rho=0.25))),
     Example(noise.ProjectedGaussian(1.5), 7.5),
     Example(noise.ProjectedLaplace(1.0), 12, sampled=True),
     Example(noise.ExtendedLaplace(1.0), 12),
-    Example(
-        noise.CorrelatedGaussian(np.array([[3.0, 1.0], [1.0, 2.0]])),
-        8.5,
-        square=noise.CorrelatedGaussian(np.array([[3.0]])),
-    ),
+    Example(noise.CorrelatedGaussian([[3.0, 1.0], [1.0, 2.0]]), 8.5),
     Example(noise.SubspaceNorm(1.2), 11),
     Example(noise.SubspaceNorm(1.2, "l2"), 14, variant="l2"),
     Example(noise.SubspaceNorm(1.0, "linf"), 20, variant="linf"),
-    Example(
-        # The hull of the differences of two unit vectors, one of them twice as far.
-        noise.KNorm(1.5, HELMERT.T[[0, 0, 1]] * [[1.0], [2.0], [1.0]] - HELMERT.T[[1, 2, 2]] * [[1.0], [2.0], [1.0]]),
-        20,
-        square=noise.KNorm(1.5, np.array([[2.0]])),
-        sampled=True,
-    ),
+    # The hull of the differences of two unit vectors, one of them twice as far.
+    Example(noise.KNorm(1.5, _FAR * (HELMERT.T[[0, 0, 1]] - HELMERT.T[[1, 2, 2]])), 20, sampled=True),
     Example(noise.SemiKNorm(1.5, 2), 24, sampled=True),
     Example(noise.Censored(noise.DiscreteLaplace(2.0), below=2), 26, sampled=True),
     Example(noise.Censored(noise.DiscreteGaussian(2.5), below=-1, above=6), 12, variant="discrete-gaussian"),
@@ -222,17 +172,10 @@ for _example in (
     Example(noise.RandomRounding(5), 6, sampled=True, outcomes=2),
     Example(noise.ConventionalRounding(5), 6, outcomes=1),
     Example(noise.CellKey(max_deviation=4, variance=3.5), 6),
-    Example(
-        noise.CellKey(noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.3, 0.4, 0.3]])), 6, outcomes=3, variant="ptable"
-    ),
-    Example(
-        noise.CellKey(max_deviation=3, variance=(0.0, 3.0, 4.0, 4.0, 3.0, 4.0), not_smaller_than=3),
-        6,
-        outcomes=5,
-        variant="gaps",
-    ),
+    Example(noise.CellKey(noise.TransitionTable([-1, 0, 1], [[0, 1, 0], [0.3, 0.4, 0.3]])), 6, outcomes=3, variant="ptable"),
+    Example(noise.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3), 6, outcomes=5, variant="gaps"),
     Example(noise.TransitionTable([-3, -2, -1, 0, 1, 2, 3, 4, 5], _ROWS), 6),
     Example(noise.UnknownPerturbation(2, small=3), 6, sampled=True, outcomes=5),
     Example(noise.UnknownPerturbation(2, prior="max-entropy"), 6, sampled=True, outcomes=5, variant="entropy"),
-):
+):  # fmt: skip
     register_example(_example)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-from pytensor.compile.mode import Mode
 
 from bayesdp.distributions import distribution_of
 from bayesdp.noise import NoiseLaw, parse_law
@@ -25,8 +24,6 @@ LEVEL = 1e-6
 SECURE_LEVEL = 1e-8
 """The same where noise comes from the operating system's entropy and differs in each run."""
 
-PYTHON = Mode(linker="py", optimizer="fast_compile")
-"""What tests have anyway, unless they have the mark `compiled`."""
 
 BINS = 8
 """The least number of bins of a comparison."""

@@ -23,30 +23,14 @@ AT = 3
 
 @dataclass(frozen=True, eq=False)
 class Mass:
-    """What a law says of one answer (independent noise) or of the three cells (other noise).
+    """What a law says of one answer (independent noise) or of the three cells (other noise)."""
 
-    Parameters
-    ----------
-    values : float64 array, shape (m, cells)
-        Noisy values: all that have mass, or the nodes of a quadrature.
-    mass : float64 array, shape (m,)
-        Of the points, or density times weight.
-    bins : int64 array, shape (m,)
-        The bin of a comparison in which each value is.
-    size : int
-        Number of bins.
-    bin_of : callable
-        From draws, shape (n, cells), to their bins; `size` for what is in none.
-    tolerance : float
-        How far the sum of a law with its normaliser may be from 1.
-    """
-
-    values: Floats
-    mass: Floats
-    bins: Ints
-    size: int
-    bin_of: Callable[[Floats], Ints]
-    tolerance: float
+    values: Floats  # noisy values, shape (m, cells): all that have mass, or the nodes of a quadrature
+    mass: Floats  # of the points, or density times weight
+    bins: Ints  # the bin of a comparison in which each value is
+    size: int  # number of bins
+    bin_of: Callable[[Floats], Ints]  # from draws, shape (n, cells), to their bins; `size` for what is in none
+    tolerance: float  # how far the sum of a law with its normaliser may be from 1
 
     @property
     def expected(self) -> Floats:

@@ -12,27 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import pytest
-from matplotlib import pyplot
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.calibration import sbc
 from bayesdp.inference import FiberGibbs
 from bayesdp.noise import NoiseLaw, UnknownPerturbation
-from bayesdp.plots.noise import draw_noise_law, noise_scale
 from bayesdp.privacy import Guarantee, PairLoss, StatisticGuarantee
 from bayesdp.privacy.words import Neighbours
-from bayesdp.significance import odds_ratio_test_from_release
 from tests.comparison.enumeration import box
 from tests.comparison.variation import assert_close_in_variation
 from tests.fibers.harness import log_noise, log_prior
 from tests.inference.oracle import assert_posterior, posterior_of, sample
-from tests.noise.contract.examples import LINE, SQUARE, Example
-from tests.noise.contract.mass_checks import assert_reason
+from tests.noise.contract.examples import LINE, Example
 from tests.noise.perturbed.records import log_marginal
 
 type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 RATE = np.array([1.0, 2.0, 3.0])
 TABLES = np.array([own for own in box(7, 3).tolist() if min(own) >= 0 and sum(own) == 7])
@@ -65,10 +59,7 @@ def released(law: NoiseLaw, values: Any, *, total: int = 7, stated: bool = False
         return bdp.Release.from_published(LINE, [measured], guarantee=known, about="statistics")
     guarantee = Guarantee("pure", {"epsilon": 1.0}, "l1") if stated else None
     return bdp.Release.from_published(
-        LINE,
-        [bdp.Measured(bdp.Identity(LINE), values, law)],
-        [bdp.Exact(bdp.Totals(LINE), total)],
-        guarantee=guarantee,
+        LINE, [bdp.Measured(bdp.Identity(LINE), values, law)], [bdp.Exact(bdp.Totals(LINE), total)], guarantee=guarantee
     )
 
 
@@ -234,57 +225,6 @@ def check_pair_loss(example: Example, own: Fitted) -> None:
             np.testing.assert_allclose(found, centre, rtol=1e-9)
 
 
-def check_drawn_picture(example: Example, own: Fitted) -> None:
-    """A picture is drawn, with an axis that says what it shows, or with words that say why nothing is shown."""
-    measured = own.release.measurements[0]
-    figure = draw_noise_law(measured, noise_scale(measured))
-    axes = figure.axes[0]
-    if axes.axison:
-        assert axes.get_ylabel().startswith(("probability", "density", "frequency"))
-        assert any(axes.get_title(loc=side).startswith("Noise: ") for side in ("left", "center"))
-    else:
-        assert len(axes.texts[0].get_text().split()) >= 5
-    pyplot.close("all")
-
-
-def check_significance(example: Example, own: Fitted) -> None:
-    """The test of an odds ratio works on a release of a 2 x 2 table with exact margins, or says why not."""
-    law, table = example.square or example.law, np.array([[5, 4], [3, 6]])
-    if law.support == "simplex":
-        with pytest.raises(ValueError, match="that add up to 1, which are no counts"):
-            bdp.Release.from_published(LINE, [bdp.Measured(bdp.Identity(LINE), example.values, law)])
-        return
-    margins = bdp.Margins(SQUARE, ["row"], ["column"])
-    kept = bdp.Invariants(margins) if law.keeps_invariants else None
-    values = law.draw(3, (2, 2), invariants=kept, location=table)
-    release = bdp.Release.from_published(
-        SQUARE, [bdp.Measured(bdp.Identity(SQUARE), values, law)], [bdp.Exact(margins, margins.apply(table))]
-    )
-    try:
-        found = odds_ratio_test_from_release(release)
-    except NotImplementedError as error:
-        assert_reason(str(error), law)
-    else:
-        assert 0.0 <= found.pvalue <= 1.0
-
-
-def check_calibration(example: Example, own: Fitted) -> None:
-    """Simulation-based calibration runs with the law: two simulations, which show that it does and not that it is right."""
-    if not example.sampled:
-        return
-
-    def simulate(rng: np.random.Generator) -> tuple[dict[str, Any], bdp.Release]:
-        x, law, truth = rng.poisson(RATE), example.law, {}
-        if isinstance(law, UnknownPerturbation):
-            truth = {"noisy_law": law.drawn_rows(rng)}
-            law = law.given(truth["noisy_law"])
-        values = law.draw(rng, (3,), invariants=example.kept, location=x)
-        return {"x": x} | truth, released(example.law, values, total=int(x.sum()))
-
-    found = sbc(simulate, model_of, ["x"], n=2, seed=3, progressbar=False, draws=30, tune=5)
-    assert found["verdict"].attrs["calibrated"] in (0, 1)
-
-
 USE_CHECKS = (
     check_posterior,
     check_kernel,
@@ -293,8 +233,5 @@ USE_CHECKS = (
     check_file,
     check_composition,
     check_pair_loss,
-    check_drawn_picture,
-    check_significance,
-    check_calibration,
 )
 """Each takes an example and its model."""

@@ -5,6 +5,7 @@ False-alarm rate of the tests with draws: 1e-4 each; the seeds are fixed, except
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,11 +20,10 @@ from bayesdp.noise import (
     Laplace,
     LatticeGaussian,
     Tulap,
-    parse_law,
     secure,
 )
 from bayesdp.noise.secure import draw_independent, engine_for, statement
-from bayesdp.queries import Identity, Margins
+from bayesdp.queries import Identity
 from tests.comparison.chi_square import elsewhere_pvalue
 from tests.lattices.test_secure import fits
 from tests.noise.oracles import DecimalLaw, chi_square_pvalue
@@ -57,33 +57,12 @@ def test_draws_have_the_law_with_a_scale_a_cell(kind: str) -> None:
     for column, scale in enumerate((0.5, 20.0)):
         assert stats.kstest(draws[..., column].ravel(), scipy_law(7.25, scale).cdf).pvalue > 1e-4
     assert abs(np.corrcoef(draws.reshape(-1, 6).T) - np.eye(6)).max() < 5 / np.sqrt(20_000)
-    assert law.draw(None, (2,)).shape == (2,)
+    assert not np.array_equal(law.draw(None, (2,)), law.draw(None, (2,)))  # without a generator every draw is new
     np.testing.assert_allclose(law.variance((3, 2))[0] / own(1.0).variance(()), [0.25, 400.0])
 
 
-def test_a_discrete_laplace_is_the_laplace_law_in_unit_cells() -> None:
-    # P(k - 1/2 < Z < k + 1/2) falls by exp(-1/b) a step, as the discrete law does.
-    k = np.arange(1, 30)
-    inside = Laplace(4.0).cdf(k + 0.5) - Laplace(4.0).cdf(k - 0.5)
-    mass = np.exp(DiscreteLaplace(4.0).log_mass(k))
-    np.testing.assert_allclose(inside[1:] / inside[:-1], mass[1:] / mass[:-1], rtol=1e-10)
-
-
-def test_measurements_of_real_numbers_and_with_gaps() -> None:
-    table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    both = Margins(table, ["county"], ["education"])
-    assert Measured(both, [1.5, 2.5, -3.5, 4.5], Laplace(1.0)).noise_invariants is None
-    gap = [("Alpha", "High")]
-    measured = Measured(
-        Identity(table), [[1.5, np.nan], [2.0, 3.25]], Gaussian([[1.0, 2.0], [3.0, 4.0]]), unmeasured=gap
-    )
-    assert measured.values.dtype == np.float64
-    with pytest.raises(ValueError, match=r"sigma of the law 'gaussian' has shape \(3,\)"):
-        Measured(Identity(table), np.zeros((2, 2)), Gaussian([1.0, 2.0, 3.0]))
-
-
-MUS = [0.0, 0.25, 0.4999, 0.5, -0.3, -7.5, 123456789.625]
-SCALES = [1e-3, 0.2, 0.4999, 0.5, 0.7, 3.0, 10.0]
+MUS = [0.0, 0.25, 0.5, -0.3, 123456789.625]
+SCALES = [1e-3, 0.4999, 0.5, 3.0, 10.0]
 KINDS = {"laplace": DiscreteLaplace, "gaussian": DiscreteGaussian}
 
 
@@ -104,11 +83,6 @@ def test_mass_tails_and_moments(kind: str, mu: float, scale: float) -> None:
     close_logs(law.log_sf(exact.k, mu)[inner], exact.log_sf[inner], 1e-13)
     assert float(law.mean(mu)) == pytest.approx(exact.mean, rel=1e-15, abs=1e-15)
     assert float(law.variance((), location=mu)) == pytest.approx(exact.variance, rel=1e-13, abs=1e-300)
-
-
-def test_numbers_from_elsewhere() -> None:
-    masses = np.exp(DiscreteGaussian(6.25).log_mass([0, 1, 2, 3]))
-    assert masses == pytest.approx([0.06383076486, 0.06301893785, 0.06064488418, 0.05688520456], abs=5e-12)
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(300.0)], ids=str)
@@ -133,17 +107,8 @@ def test_both_sums_for_gaussian_tails_agree() -> None:
     assert below == pytest.approx(above, rel=1e-9, abs=1e-15)
 
 
-def test_joint_mass_adds_up_and_needs_integers() -> None:
-    law = DiscreteGaussian(sigma=np.array([[1.0, 2.0, 3.0]]))
-    values, location = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[0.5, 2.0, 3.0], [4.0, 5.5, 6.0]])
-    cells = [DiscreteGaussian(s).log_mass(v, m) for v, m, s in zip(values.T, location.T, [1.0, 2.0, 3.0], strict=True)]
-    assert law.logp(values, location) == pytest.approx(np.sum(cells), rel=1e-14)
-    assert law.logp(values + 0.5, location) == -np.inf
-    assert np.array_equal(DiscreteLaplace(1.0).log_mass([0.5, 1.0]) == -np.inf, [True, False])
-
-
-@pytest.mark.parametrize("mu", [0.0, 0.5, -3.2, 1e9 + 0.25])
-@pytest.mark.parametrize("scale", [0.05, 0.4, 1.0, 6.25])
+@pytest.mark.parametrize("mu", [0.5, -3.2, 1e9 + 0.25])
+@pytest.mark.parametrize("scale", [0.05, 0.4, 6.25])
 @pytest.mark.parametrize("kind", KINDS)
 def test_draws_have_the_law(kind: str, scale: float, mu: float) -> None:
     draws = KINDS[kind](scale).draw(np.random.default_rng(7), (), size=200_000, location=mu)
@@ -157,55 +122,10 @@ def test_draws_have_the_law(kind: str, scale: float, mu: float) -> None:
         assert chi_square_pvalue(draws, exact.k, mass) > 1e-4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_draws_have_the_law_closely(kind: str) -> None:
-    # Sees a distortion of one per cent in the odds of neighbouring integers.
-    draws = KINDS[kind](6.25).draw(np.random.default_rng(9), (), size=4_000_000, location=0.3)
-    exact = DecimalLaw(kind, 0.3, 6.25)
-    assert chi_square_pvalue(draws, exact.k, np.exp(exact.log_mass)) > 1e-4
-
-
 @pytest.mark.parametrize("law", [DiscreteLaplace(1e9), DiscreteGaussian(1e9)], ids=str)
 def test_draws_at_a_large_scale(law: DiscreteLaplace | DiscreteGaussian) -> None:
     draws = law.draw(np.random.default_rng(8), (20_000,), location=1e12)
     assert kstest(draws, lambda k: law.cdf(k, 1e12)).pvalue > 1e-4
-
-
-def test_shapes_and_scales_of_draws() -> None:
-    law = DiscreteGaussian(sigma=[0.01, 1e6])
-    draws = law.draw(np.random.default_rng(1), (3, 2), size=50, location=np.full((3, 2), 4.0))
-    assert draws.shape == (50, 3, 2)
-    assert draws.dtype == np.int64
-    assert np.all(draws[..., 0] == 4)
-    assert np.all(np.abs(draws[..., 1].std(axis=0)) > 1e5)
-    assert law.draw(np.random.default_rng(1), (3, 2)).shape == (3, 2)
-    assert law.draw(np.random.default_rng(1), (3, 2), size=0).shape == (0, 3, 2)
-    assert law.variance((3, 2)).shape == (3, 2)
-
-
-def test_without_a_generator_every_draw_is_new() -> None:
-    law = DiscreteLaplace(1e6)
-    assert not np.array_equal(law.draw(None, (10,)), law.draw(None, (10,)))
-
-
-def test_bad_arguments_are_named() -> None:
-    law = DiscreteGaussian(sigma=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"sigma has shape \(3,\), which does not fit values of shape \(2,\)"):
-        law.logp([1, 2], [1, 2])
-    with pytest.raises(ValueError, match=r"location has shape \(2,\), which does not fit the shape \(3,\)"):
-        law.draw(None, (3,), location=[1.0, 2.0])
-    with pytest.raises(ValueError, match=r"values of shape \(2,\) do not fit location of shape \(3,\)"):
-        law.logp([1, 2], [1, 2, 3])
-    with pytest.raises(ValueError, match="values must be finite, but 1 is"):
-        law.logp([1.0, np.nan, 2.0], [1, 2, 3])
-    with pytest.raises(ValueError, match=r"values must be smaller than 2\*\*53"):
-        DiscreteLaplace(1.0).logp([2**53], [0])
-    with pytest.raises(TypeError, match=r"rng must be an integer seed, a numpy\.random\.Generator or None, got"):
-        law.draw(3.0, (3,))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"size must be an integer >= 0, got 2\.0"):
-        law.draw(None, (3,), size=2.0)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="size must be an integer of at least 0, got -1"):
-        law.draw(None, (3,), size=-1)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-5, 1e-3])
@@ -239,19 +159,34 @@ def test_draws_and_variance() -> None:
     assert law.draw(None, (2, 2)).shape == (2, 2)
 
 
+THREE = DiscreteGaussian(sigma=[1.0, 2.0, 3.0])
+CELLS = Identity({"county": ["Alpha", "Beta"]})
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: THREE.logp([1, 2], [1, 2]), ValueError, r"sigma has shape \(3,\), .* not fit values of shape \(2,\)"),
+        (lambda: THREE.logp([1, 2], [1, 2, 3]), ValueError, r"values of shape \(2,\) do not fit location of shape \(3,\)"),
+        (lambda: THREE.logp([1.0, np.nan, 2.0], [1, 2, 3]), ValueError, "values must be finite, but 1 is"),
+        (lambda: DiscreteLaplace(1.0).logp([2**53], [0]), ValueError, r"values must be smaller than 2\*\*53"),
+        (lambda: THREE.draw(None, (3,), location=[1.0, 2.0]), ValueError, r"location has shape \(2,\), .* the shape \(3,\)"),
+        (lambda: THREE.draw(3.0, (3,)), TypeError, r"rng must be an integer seed, a numpy\.random\.Generator or None, got"),
+        (lambda: THREE.draw(None, (3,), size=2.0), TypeError, r"size must be an integer >= 0, got 2\.0"),
+        (lambda: THREE.draw(None, (3,), size=-1), ValueError, "size must be an integer of at least 0, got -1"),
+        (lambda: Measured(CELLS, np.zeros(2), Gaussian([1.0, 2.0, 3.0])), ValueError, r"sigma of .* has shape \(3,\)"),
         (lambda: Tulap(0.0), ValueError, "epsilon must be"),
         (lambda: Tulap(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1"),
         (lambda: Tulap(1.0, sensitivity=0.0), ValueError, "sensitivity must be"),
-        (lambda: Tulap("1"), TypeError, "epsilon"),  # type: ignore[arg-type]
-        (lambda: parse_law("tulap delta=0.1"), ValueError, "lacks parameter"),
+        (lambda: Tulap("1"), TypeError, "epsilon"),
+        (lambda: draw_independent(LatticeGaussian(1.0), 3), TypeError, "law must be a DiscreteLaplace or a DiscreteGaussian"),
+        (lambda: draw_independent(DiscreteLaplace([1.0, 2.0]), 2), TypeError, "one scale for all answers"),
+        (lambda: draw_independent(DiscreteLaplace(1.0), 3, "numpy"), ValueError, "engine must be"),
     ],
-)
-def test_tulap_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
+)  # fmt: skip
+def test_bad_arguments_are_named(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        call()  # type: ignore[operator]
+        call()
 
 
 HAS_OPENDP = importlib.util.find_spec("opendp") is not None
@@ -293,12 +228,3 @@ def test_switches_of_opendp_are_left_alone():
     mod.disable_features("contrib")
     draw_independent(DiscreteLaplace(2.5), 3, "opendp")
     assert "contrib" not in mod.GLOBAL_FEATURES
-
-
-def test_bad_arguments():
-    with pytest.raises(TypeError, match="law must be a DiscreteLaplace or a DiscreteGaussian"):
-        draw_independent(LatticeGaussian(1.0), 3)
-    with pytest.raises(TypeError, match="one scale for all answers"):
-        draw_independent(DiscreteLaplace([1.0, 2.0]), 2)
-    with pytest.raises(ValueError, match="engine must be"):
-        draw_independent(DiscreteLaplace(1.0), 3, "numpy")

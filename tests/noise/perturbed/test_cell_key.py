@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, parse_law, read_ptable
-from bayesdp.noise.perturbed.cell_key import feasible_variances, max_entropy_row
+from bayesdp.noise.perturbed.cell_key import feasible_variances
 from tests.noise.perturbed.records import ten_five_rule
 
 
@@ -35,49 +35,46 @@ def solved(deviations: np.ndarray, variance: float, *, at_most: bool = False) ->
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    assert found.status in (
-        0,
-        8,
-    )  # 8: no step of the solver gains more than rounding loses, which depends on the processor
+    assert found.status in (0, 8)  # 8: no step gains more than rounding loses, which depends on the processor
     return found.x
 
 
-@pytest.mark.parametrize("x", [1, 2, 3, 4, 7, 8, 30])
+@pytest.mark.parametrize("x", [1, 2, 4, 7, 30])
 @pytest.mark.parametrize(
-    ("max_deviation", "variance", "not_smaller_than"), [(5, 3.0, 0), (4, 2.0, 0), (5, 2.5, 3), (6, 4.5, 4)]
+    ("most", "variance", "least", "at_most"),
+    [(5, 3.0, 0, False), (6, 4.5, 4, False), (3, 2.5, 3, True), (4, 5.0, 0, True), (5, 2.0, 0, True)],
 )
-def test_rows_are_those_of_a_general_solver(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
-    law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
-    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
+def test_rows_are_those_of_a_general_solver(x: int, most: int, variance: float, least: int, at_most: bool) -> None:
+    stated = {"variance_at_most" if at_most else "variance": variance}
+    law = CellKey(max_deviation=most, not_smaller_than=least, **stated)
+    allowed = [y for y in range(max(x - most, 0), x + most + 1) if y == 0 or y >= least]
     assert set(row_of(law, x)) <= set(allowed)
-    deviations = np.array(allowed) - x
-    exact = solved(deviations, variance)
-    np.testing.assert_allclose(np.exp(law.log_each(allowed, x)), exact, atol=2e-6)
+    found = np.exp(law.log_each(allowed, x))
+    np.testing.assert_allclose(found, solved(np.array(allowed) - x, variance, at_most=at_most), atol=3e-6)
+    if at_most:
+        assert found.min() > 1e-4  # nothing is left out, as under a variance that is fixed
+        assert law.variance((), location=x) <= variance + 1e-9
 
 
 @pytest.mark.parametrize(
     ("max_deviation", "variance", "not_smaller_than"),
-    [(1, 0.5, 0), (2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)],
+    [(2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)],
 )
 @pytest.mark.filterwarnings("ignore:variance 400 is the largest:UserWarning")
 def test_moments_are_zero_and_the_variance(max_deviation: int, variance: float, not_smaller_than: int) -> None:
     law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
     counts = np.arange(3 * max_deviation)
     np.testing.assert_allclose(law.mean(counts), counts, atol=1e-8)
-    feasible = [
-        feasible_variances(
-            np.array(
-                [v for v in range(-max_deviation, max_deviation + 1) if x + v == 0 or x + v >= max(not_smaller_than, 1)]
-            )
-        )
-        for x in counts[1:]
-    ]
+    smallest = max(not_smaller_than, 1)
+    feasible = []
+    for x in counts[1:]:
+        allowed = [v for v in range(-max_deviation, max_deviation + 1) if x + v == 0 or x + v >= smallest]
+        feasible.append(feasible_variances(np.array(allowed)))
     stated = [0.0, *(np.clip(variance, *ends) for ends in feasible)]
     np.testing.assert_allclose(law.variance(counts.shape, location=counts), stated, atol=1e-8)
-    np.testing.assert_allclose(law.transitions.moments[1], stated[: len(law.transitions.moments[1])], atol=1e-8)
-    np.testing.assert_allclose(
-        stated[len(law.transitions.moments[1]) - 1 :], variance
-    )  # from here on all counts have one row
+    rows = len(law.transitions.moments[1])
+    np.testing.assert_allclose(law.transitions.moments[1], stated[:rows], atol=1e-8)
+    np.testing.assert_allclose(stated[rows - 1 :], variance)  # from here on all counts have one row
     assert row_of(law, 0) == {0: 1.0}
     assert not any(0 < y < not_smaller_than for x in counts for y in row_of(law, int(x)))
 
@@ -97,36 +94,12 @@ def test_closed_forms() -> None:
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
     assert small.transitions.moments[1][:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
-    # Far from zero the row is symmetric, a discretised normal law: p_v / p_0 = exp(b v**2).
-    row = row_of(CellKey(max_deviation=6, variance=2.0), 40)
-    logs = np.log([row[40 + v] / row[40] for v in range(1, 7)])
-    np.testing.assert_allclose(logs / np.arange(1, 7) ** 2, logs[0])
-    assert row[38] == pytest.approx(row[42])
-
-
-@pytest.mark.parametrize("x", [1, 2, 3, 4, 5, 30])
-@pytest.mark.parametrize(
-    ("max_deviation", "variance", "not_smaller_than"), [(3, 4.0, 3), (3, 2.5, 3), (4, 5.0, 0), (2, 4.0, 0), (5, 2.0, 0)]
-)
-def test_a_variance_of_at_most_so_much(x: int, max_deviation: int, variance: float, not_smaller_than: int) -> None:
-    law = CellKey(max_deviation=max_deviation, variance_at_most=variance, not_smaller_than=not_smaller_than)
-    allowed = [y for y in range(max(x - max_deviation, 0), x + max_deviation + 1) if y == 0 or y >= not_smaller_than]
-    found = np.exp(law.log_each(allowed, x))
-    np.testing.assert_allclose(found, solved(np.array(allowed) - x, variance, at_most=True), atol=3e-6)
-    assert found.min() > 1e-4  # nothing is left out, as under a variance that is fixed
-    assert law.variance((), location=x) <= variance + 1e-9
 
 
 def test_relaxed_rows_are_uniform_where_nothing_else_is_asked() -> None:
     law = CellKey(max_deviation=3, variance_at_most=9, zeros="perturbed")
     assert row_of(law, 30) == pytest.approx(dict.fromkeys(range(27, 34), 1 / 7))
     assert row_of(law, 0) == pytest.approx(dict.fromkeys(range(4), 1 / 4))
-    # Under the bound is the law of that variance, where it is feasible.
-    fixed, relaxed_law = CellKey(max_deviation=3, variance=2.0), CellKey(max_deviation=3, variance_at_most=2.0)
-    np.testing.assert_allclose(
-        relaxed_law.transitions.moments[1], [0, *np.minimum(2.0, relaxed_law.transitions.moments[1][1:])]
-    )
-    assert row_of(fixed, 30) == pytest.approx(row_of(relaxed_law, 30))
 
 
 def test_a_variance_for_each_count() -> None:
@@ -139,7 +112,7 @@ def test_a_variance_for_each_count() -> None:
     np.testing.assert_allclose(long.variance((3,), location=[5, 30, 900]), [long.deviation_variance[5], 0.8, 0.8])
 
 
-def test_a_law_that_says_so_by_count_is_not_warned_of_and_files_and_words_keep_it() -> None:
+def test_a_law_that_says_so_by_count_is_not_warned_of_and_text_keeps_it() -> None:
     with pytest.warns(
         UserWarning, match=r"variance 4 is the largest .* count 1 and 4, .*: p\(3 \| 4\) = 0.75, p\(7 \| 4\) = 0.25, "
     ):
@@ -149,9 +122,10 @@ def test_a_law_that_says_so_by_count_is_not_warned_of_and_files_and_words_keep_i
     for law in (by_count, CellKey(max_deviation=3, variance_at_most=4, not_smaller_than=3)):
         assert parse_law(str(law)) == law
         assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
-        assert eval(repr(law)) == law
     assert parse_law("cell-key max_deviation=3 variance=0:3:4:4:3:4 not_smaller_than=3") == by_count
-    assert CellKey(max_deviation=2, variance_at_most=1) == CellKey(max_deviation=2, variance_at_most=1.0)
+    assert parse_law("cell key max-deviation=5 variance=3 zeros=perturbed") == CellKey(
+        max_deviation=5, variance=3.0, zeros="perturbed"
+    )
 
 
 def test_perturbed_zeros_have_the_mean_square() -> None:
@@ -162,45 +136,29 @@ def test_perturbed_zeros_have_the_mean_square() -> None:
     assert row == pytest.approx({0: 1 / total, 1: q / total, 2: q**4 / total})
 
 
-def test_no_law_has_mean_zero_is_an_error_that_names_the_count() -> None:
-    with pytest.raises(ValueError, match=r"the count 1 may become \[0\], .* max_deviation must be at least 3"):
-        CellKey(max_deviation=2, variance=1.0, not_smaller_than=4)
-    CellKey(max_deviation=3, variance=1.0, not_smaller_than=4)
-    with pytest.raises(ValueError, match="no law on the deviations"):
-        max_entropy_row(np.array([1, 2]), 1.0)
+NEITHER = "needs max_deviation and either variance or variance_at_most, or ptable"
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({}, "needs max_deviation and either variance or variance_at_most, or ptable"),
-        ({"max_deviation": 2}, "needs max_deviation and either variance"),
-        ({"max_deviation": 2, "variance": 1.0, "variance_at_most": 1.0}, "needs max_deviation and either variance"),
+        ({}, NEITHER),
+        ({"max_deviation": 2}, NEITHER),
+        ({"max_deviation": 2, "variance": 1.0, "variance_at_most": 1.0}, NEITHER),
         ({"max_deviation": 2, "variance_at_most": 5.0}, "variance_at_most must be at most 4"),
         ({"max_deviation": 2, "variance_at_most": [1.0]}, "variance_at_most must be a positive real number"),
         ({"max_deviation": 2, "variance": []}, "variance must hold 1 to 4000 numbers, from that of 0 on, got 0"),
         ({"max_deviation": 2, "variance": [0, -1]}, "variance of 1 must be a finite number of at least 0"),
-        (
-            {"max_deviation": 2, "variance": [1, 1]},
-            r"variance must be from 0 to 0 for the count 0, which may become \[0\], got 1",
-        ),
-        (
-            {"max_deviation": 2, "variance": [0, 2, 5]},
-            r"variance must be from 0 to 4 for the count 2, which may become \[0, 1, 2, 3, 4\], got 5",
-        ),
-        (
-            {"max_deviation": 3, "variance": [0, 1, 2], "not_smaller_than": 3},
-            r"variance must be from 2 to 3 for the count 1, which may become \[0, 3, 4\]",
-        ),
+        ({"max_deviation": 2, "variance": [1, 1]}, r"from 0 to 0 for the count 0, which may become \[0\], got 1"),
+        ({"max_deviation": 2, "variance": [0, 2, 5]}, r"count 2, which may become \[0, 1, 2, 3, 4\], got 5"),
+        ({"max_deviation": 3, "variance": [0, 1, 2], "not_smaller_than": 3}, r"from 2 to 3 for the count 1, which"),
         ({"max_deviation": 2, "variance": 5.0}, "variance must be at most 4, the square of max_deviation"),
         ({"max_deviation": 2, "variance": 0.0}, "variance must be a finite number greater than 0"),
         ({"max_deviation": 2000, "variance": 1.0}, "max_deviation must be at most 1000"),
         ({"max_deviation": 2.5, "variance": 1.0}, "max_deviation must be a positive integer"),
         ({"max_deviation": 2, "variance": 1.0, "zeros": "lost"}, "zeros must be one of 'kept', 'perturbed'"),
-        (
-            {"ptable": TransitionTable([0], [[1.0]]), "variance": 1.0},
-            "ptable says all of the law, so variance must be left out",
-        ),
+        ({"max_deviation": 2, "variance": 1.0, "not_smaller_than": 4}, r"may become \[0\], .* must be at least 3"),
+        ({"ptable": TransitionTable([0], [[1.0]]), "variance": 1.0}, "ptable says all of the law, so variance must"),
         ({"ptable": "table.csv"}, r"must be a TransitionTable \(read_ptable reads a file; .*\), got str"),
     ],
 )
@@ -224,15 +182,9 @@ def test_the_ten_five_rule_is_that_of_the_package() -> None:
     assert row_of(law, 0) == {0: 1.0}
     # The package takes the row of ((x - 1) mod 250) + 501 for counts above 750.
     for x in range(751, 1010):
-        assert row_of(law, x) == row_of_moved(law, (x - 1) % 250 + 501, x)
-    assert law.refusals(np.array([0, 5, 10, 12])) == {
-        1: law.refusals(np.array([5]))[0],
-        3: law.refusals(np.array([12]))[0],
-    }
-
-
-def row_of_moved(law: CellKey, near: int, x: int) -> dict[int, float]:
-    return {y - near + x: p for y, p in row_of(law, near).items()}
+        near = (x - 1) % 250 + 501
+        assert row_of(law, x) == {y - near + x: p for y, p in row_of(law, near).items()}
+    assert law.refusals(np.array([0, 5, 10, 12])).keys() == {1, 3}
 
 
 PTABLE = "i,j,p\n0,0,1\n1,0,0.4\n1,1,0.2\n1,2,0.4\n2,1,0.25\n2,2,0.5\n2,3,0.25\n"
@@ -247,8 +199,6 @@ def test_a_table_is_read_from_a_file(tmp_path) -> None:
     assert CellKey(read_ptable(path)) == law
     assert parse_law(f"cell-key {path}") == law
     assert row_of(law, 9) == {8: 0.25, 9: 0.5, 10: 0.25}
-    told = json.loads(json.dumps(law.describe(), allow_nan=False))
-    assert NoiseLaw.from_description(told) == law
     path.write_text("i;j;p;v\n0;0;1;0\n1;0;0.5;-1\n1;2;0.5;1\n", encoding="utf-8-sig")
     assert read_ptable(path) == TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}})
 
@@ -283,15 +233,3 @@ def test_files_that_are_none_are_refused(tmp_path, text: str, says: str) -> None
         read_ptable(path)
     with pytest.raises(FileNotFoundError, match=r"there is no perturbation table .*none\.csv"):
         parse_law(f"cell-key {tmp_path / 'none.csv'}")
-
-
-def test_the_command_line_has_the_parameters() -> None:
-    law = parse_law("cell-key max_deviation=5 variance=3 not_smaller_than=3")
-    assert law == CellKey(max_deviation=5, variance=3.0, not_smaller_than=3)
-    assert parse_law("cell key max-deviation=5 variance=3 zeros=perturbed") == CellKey(
-        max_deviation=5, variance=3.0, zeros="perturbed"
-    )
-    assert parse_law(str(law)) == law
-    assert hash(law) == hash(CellKey(max_deviation=5, variance=3, not_smaller_than=3))
-    with pytest.raises(ValueError, match=r"has no parameter .*it takes max_deviation=D variance=V"):
-        parse_law("cell-key D=5 V=3")

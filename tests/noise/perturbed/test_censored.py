@@ -1,16 +1,13 @@
 """Censored laws and their windows, and perturbed counts under a threshold, against 50-digit sums, SciPy's tails and sums.
 
-False alarms of the tests with draws: 1e-6 each, with fixed seeds."""
+Draws, sums of masses and losses are compared in tests/noise/contract."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import pickle
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytest
 from scipy import stats
 
@@ -31,14 +28,14 @@ from bayesdp.noise import (
     censored_counts,
     parse_law,
 )
-from tests.noise.oracles import DecimalLaw, chi_square_pvalue
+from tests.noise.oracles import DecimalLaw
 
 INTEGERS = [("laplace", DiscreteLaplace(2.5)), ("gaussian", DiscreteGaussian(3.0))]
 IDS = ["laplace", "gaussian"]
 
 
 @pytest.mark.parametrize(("kind", "inner"), INTEGERS, ids=IDS)
-@pytest.mark.parametrize("mu", [7, 0, 40])
+@pytest.mark.parametrize("mu", [7, 40])
 def test_mass_is_that_of_the_law_and_its_tails(kind, inner, mu: int) -> None:
     """The tails are those of 50-digit sums, also where they are about e**-100 (mu = 40, threshold 4)."""
     exact = DecimalLaw(kind, mu, float(inner.scale))
@@ -60,61 +57,6 @@ def test_tails_far_out_have_all_digits() -> None:
     np.testing.assert_allclose(sharp.log_each(9, 2509), -5000.0 - np.log1p(np.exp(-2.0)), rtol=1e-14)
 
 
-def test_without_thresholds_it_is_the_law_itself() -> None:
-    k, mu = np.arange(-8, 9), 1
-    for inner in (DiscreteLaplace(2.0), DiscreteGaussian(2.0), Laplace(2.0), Gaussian(2.0)):
-        for law in (Censored(inner), Censored(inner, -np.inf, np.inf), Censored(inner, below=None)):
-            np.testing.assert_array_equal(law.log_each(k, mu), inner.log_each(k, mu))
-            np.testing.assert_array_equal(law.draw(3, (5,)), inner.draw(3, (5,)))
-            assert law.limits == (-np.inf, np.inf)
-
-
-def test_integers_are_those_of_clipped_values() -> None:
-    clipped = bdp.noise.BoundaryInflatedDiscreteGaussian(4.0, (2, 12))
-    law = Censored(DiscreteGaussian(4.0), below=3, above=11)
-    y = np.arange(2, 13)
-    for mu in (-3, 3, 6, 20):
-        np.testing.assert_allclose(law.log_each(y, mu), clipped.log_each(y, mu), rtol=1e-13)
-
-
-@pytest.mark.parametrize(
-    "law",
-    [
-        Censored(DiscreteLaplace(2.0), below=3),
-        Censored(DiscreteGaussian(2.5), 2, 9),
-        Censored(DiscreteGaussian(2.5), 4, 4),
-        Censored(DiscreteLaplace(3.0), above=6),
-        Censored(DiscreteGaussian(2.0)),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("mu", [0.0, 5.0, 7.25])
-def test_masses_add_up(law: Censored, mu: float) -> None:
-    y = np.arange(max(law.limits[0], np.floor(mu) - 120.0), min(law.limits[1], np.floor(mu) + 120.0) + 1.0)
-    mass = np.exp(law.log_each(y, mu))
-    np.testing.assert_allclose(mass.sum(), 1.0, rtol=1e-12)
-
-
-def test_densities_and_codes_of_real_laws_add_up() -> None:
-    for inner in (Laplace(1.5), Gaussian(2.0)):
-        law = Censored(inner, below=1.5, above=6.0)
-        y = np.linspace(1.5, 6.0, 200_001)
-        density = np.exp(law.log_each(y, 2.0))
-        first, second = np.exp(law.log_each([0.5, 7.0], 2.0))
-        np.testing.assert_allclose(np.trapezoid(density, y) + first + second, 1.0, rtol=1e-9)
-
-
-def test_draws_have_the_mass() -> None:
-    law, y = Censored(DiscreteGaussian(3.0), below=4, above=10), np.arange(3, 12)
-    drawn = law.draw(11, (1,), 20_000, location=[6.0]).reshape(-1)
-    assert drawn.dtype == np.int64
-    assert chi_square_pvalue(drawn, y, np.exp(law.log_each(y, 6.0))) > 1e-6
-    real = Censored(Gaussian(3.0), below=4.5).draw(12, (1,), 20_000, location=[6.0]).reshape(-1)
-    assert np.min(real[real != 3.5]) >= 4.5
-    expected = stats.norm.cdf(-0.5)
-    assert stats.binomtest(int(np.sum(real == 3.5)), 20_000, expected).pvalue > 1e-6
-
-
 def test_thresholds_of_their_own() -> None:
     law = Censored(DiscreteLaplace([1.0, 2.0]), below=[3, 5])
     each = [Censored(DiscreteLaplace(b), low).log_each(y, 4)[()] for b, low, y in ((1.0, 3, 2), (2.0, 5, 6))]
@@ -125,16 +67,15 @@ def test_thresholds_of_their_own() -> None:
     np.testing.assert_array_equal(law.coded([-7, 9]), [2, 9])
 
 
+COUNTY = bdp.Identity({"county": ["Alpha", "Beta"]})
+GEOMETRIC = DiscreteLaplace(2.0)
+ROUNDED = RandomRounding(base=3)
+
+
 def test_descriptions_and_text() -> None:
-    for law in (
-        Censored(DiscreteGaussian(10.0), below=90),
-        Censored(Laplace(2.0), above=7.5),
-        Censored(Gaussian(1.0), -1, 2),
-    ):
+    for law in (Censored(DiscreteGaussian(10.0), below=90), Censored(Laplace(2.0), above=7.5)):
         told = json.loads(json.dumps(law.describe(), allow_nan=False))
-        assert NoiseLaw.from_description(told) == law
-        assert parse_law(str(law)) == law
-        assert pickle.loads(pickle.dumps(law)) == law
+        assert NoiseLaw.from_description(told) == parse_law(str(law)) == law
     assert parse_law("censored law=(geometric epsilon=0.5 sensitivity=2) below=3") == Censored(DiscreteLaplace(4.0), 3)
     assert parse_law("Censored noise = ( Gaussian sd = 2.5 ) above=4") == Censored(Gaussian(2.5), above=4)
 
@@ -157,64 +98,42 @@ def test_text_that_is_no_law(text: str, words: str) -> None:
         parse_law(text)
 
 
-def test_what_is_refused() -> None:
-    inner = DiscreteLaplace(2.0)
-    for wrong, words in (
-        ({"below": 5, "above": 4}, "below must be at most above.* 5 and 4"),
-        ({"below": [1, 9], "above": [3, 4]}, r"at position \(1,\): 9 and 4"),
-        ({"below": np.nan}, "below must be a number"),
-        ({"below": np.inf}, "below must be a number, or -inf"),
-        ({"below": "3"}, "below must be a real number"),
-        ({"above": True}, "above must be a real number"),
-        ({"above": [True, 4.5]}, "above must be a real number"),
-        ({"above": 10**30}, r"smaller than 2\*\*53"),
-        ({"above": 2.0**60}, r"smaller than 2\*\*53"),
-        ({"below": []}, r"at least one number, got an array of shape \(0,\)"),
-        ({"below": [1, 2], "above": [3, 4, 5]}, "shapes that fit"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=words):
-            Censored(inner, **wrong)
-    with pytest.raises(ValueError, match="below must be smaller than above"):
-        Censored(Gaussian(1.0), 3, 3)
-    for law in (Tulap(1.0), bdp.noise.LatticeLaplace(1.0), bdp.noise.TruncatedLaplace(1.0, (0, 1)), 3.0, None):
-        with pytest.raises(TypeError, match="law must be"):
-            Censored(law, below=3)
-    twice = {"law": "censored", "noise": Censored(inner, 2).describe(), "below": 3.0, "above": None}
-    for make in (lambda: Censored(Censored(inner, 2), above=4), lambda: NoiseLaw.from_description(twice)):
-        with pytest.raises(ValueError, match="law must not be a censored one: state both thresholds at once"):
-            make()
+ONCE = "law must not be a censored one: state both thresholds at once"
 
 
-def test_numbers_that_cannot_be() -> None:
-    county = bdp.Identity({"county": ["Alpha", "Beta"]})
-    with pytest.raises(ValueError, match=r"bounds of the law 'censored', 9 to inf, but county=Beta is 3"):
-        bdp.Measured(county, [12, 3], Censored(DiscreteLaplace(2.0), below=10))
-    with pytest.raises(
-        ValueError, match=r"county=Beta is 9\.5, and numbers from 10 to inf are published; those held back"
-    ):
-        bdp.Measured(county, [12, 9.5], Censored(Laplace(2.0), below=10))
-    with pytest.raises(ValueError, match=r"b of the law 'discrete-laplace' has shape \(3,\)"):
-        bdp.Measured(county, [12, 13], Censored(DiscreteLaplace([1.0, 2.0, 3.0]), below=10))
-    with pytest.raises(ValueError, match=r"below of the law 'censored' has shape \(3,\)"):
-        bdp.Measured(county, [12, 13], Censored(DiscreteLaplace(2.0), below=[1, 2, 3]))
-    hidden = bdp.Measured(county, [12, np.nan], Censored(Laplace(2.0), below=0.5), unmeasured=["county=Beta"])
-    assert hidden.unmeasured.tolist() == [False, True]
-
-
-def test_the_variance_is_not_known_anywhere() -> None:
-    assert Censored(DiscreteLaplace(2.0), below=3).variance((2,), location=[1.0, 5.0]) is None
-
-
-def test_loss_is_at_most_that_of_the_law() -> None:
-    county = {"county": ["Alpha", "Beta"]}
-    law = Censored(DiscreteLaplace(2.0), below=3)
-    loss = law.pair_loss(bdp.Identity(county), bdp.Invariants((), county))
-    assert loss is not None
-    assert not loss.tight
-    assert dict(loss.loss(3.0, None)) == {"epsilon": 1.5}
-    y = np.arange(2, 60)
-    ratios = np.abs(law.log_each(y, 4) - law.log_each(y, 7))
-    assert np.max(ratios) <= 1.5 + 1e-12
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Censored(GEOMETRIC, 5, 4), "below must be at most above.* 5 and 4"),
+        (lambda: Censored(GEOMETRIC, [1, 9], [3, 4]), r"they are not at position \(1,\): 9 and 4"),
+        (lambda: Censored(GEOMETRIC, np.nan), "below must be a number"),
+        (lambda: Censored(GEOMETRIC, np.inf), "below must be a number, or -inf"),
+        (lambda: Censored(GEOMETRIC, "3"), "below must be a real number"),
+        (lambda: Censored(GEOMETRIC, above=[True, 4.5]), "above must be a real number"),
+        (lambda: Censored(GEOMETRIC, above=2.0**60), r"smaller than 2\*\*53"),
+        (lambda: Censored(GEOMETRIC, []), r"at least one number, got an array of shape \(0,\)"),
+        (lambda: Censored(GEOMETRIC, [1, 2], [3, 4, 5]), "shapes that fit"),
+        (lambda: Censored(Gaussian(1.0), 3, 3), "below must be smaller than above"),
+        (lambda: Censored(Tulap(1.0), below=3), "law must be"),
+        (lambda: Censored(None, below=3), "law must be"),
+        (lambda: Censored(Censored(GEOMETRIC, 2), above=4), ONCE),
+        (lambda: NoiseLaw.from_description({**Censored(GEOMETRIC, 2).describe(), "noise": Censored(GEOMETRIC, 2).describe()}), ONCE),
+        (lambda: bdp.Measured(COUNTY, [12, 3], Censored(GEOMETRIC, 10)), "'censored', 9 to inf, but county=Beta is 3"),
+        (lambda: bdp.Measured(COUNTY, [12, 9.5], Censored(Laplace(2.0), 10)), r"Beta is 9\.5, and numbers from 10 to inf"),
+        (lambda: bdp.Measured(COUNTY, [12, 13], Censored(DiscreteLaplace([1.0, 2.0, 3.0]), 10)), r"b of .* has shape \(3,\)"),
+        (lambda: bdp.Measured(COUNTY, [12, 13], Censored(GEOMETRIC, [1, 2, 3])), r"below of the law 'censored' has shape \(3,\)"),
+        (lambda: censored_counts(GEOMETRIC, 3), "one of perturbed counts"),
+        (lambda: censored_counts(ROUNDED, 0), "below"),
+        (lambda: censored_counts(ROUNDED, [1, 2]), "one whole number for all"),
+        (lambda: Censored(ROUNDED, below=3), "censored_counts"),
+        (lambda: bdp.thresholded(COUNTY, {"Alpha": 3}, ROUNDED, 6, candidates=True), "county=Alpha = 3, which is under"),
+        (lambda: TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3), "under 3 stand as 2, but row x = 0 gives 0 a prob"),
+        (lambda: TransitionTable([-2, -1, 0, 1, 2], [*np.eye(5)[[4, 3, 2]], [0.5, 0, 0.5, 0, 0]], below=3), "row x = 3 gives 1 a"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
 
 
 def evaluated(windows: LogMassWindows, i: int, v: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -230,12 +149,10 @@ LAPLACE = [
     Censored(DiscreteLaplace(0.3), below=10, above=14),
     Censored(DiscreteLaplace(40.0), above=12),
     Censored(Laplace(3.0), below=10.25, above=12.5),
-    Censored(Laplace(2.0), below=10.0),
 ]
 NORMAL = [
     Censored(DiscreteGaussian(3.0), below=10),
     Censored(DiscreteGaussian(0.4), below=10, above=14),
-    Censored(Gaussian(3.0), below=10.25, above=12.5),
     Censored(Gaussian(5.0), above=12.0),
 ]
 
@@ -287,8 +204,7 @@ def test_left_to_the_compiled_density() -> None:
 
 
 LAWS = [
-    RandomRounding(base=3),
-    RandomRounding(base=5),
+    ROUNDED,
     ConventionalRounding(base=10),
     CellKey(max_deviation=4, variance=2.0),
     CellKey(max_deviation=3, variance=2.0, not_smaller_than=2, zeros="perturbed"),
@@ -296,8 +212,8 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("below", [1, 2, 3, 7, 12])
-@pytest.mark.parametrize("law", LAWS, ids=["base 3", "base 5", "to tens", "keys", "keys from 2", "full"])
+@pytest.mark.parametrize("below", [1, 3, 7])
+@pytest.mark.parametrize("law", LAWS, ids=["base 3", "to tens", "keys", "keys from 2", "full"])
 def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
     coded = censored_counts(law, below)
     last = int(min(law.transitions.largest_count, 60))
@@ -316,58 +232,11 @@ def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
     assert law.withheld([0, below]) == {}
 
 
-def test_posterior_of_a_table_with_rows_that_were_left_out():
-    """Three counts with an exact total; one published, two under the threshold. Means against enumeration, at 5 standard errors."""
-    query = bdp.Identity({"area": ["a", "b", "c"]})
-    law = CellKey(max_deviation=3, variance=2.0)
-    noisy = bdp.thresholded(query, {"a": 6}, law, 4, candidates=True)
+def test_numbers_that_are_held_back() -> None:
+    noisy = bdp.thresholded(bdp.Identity({"area": ["a", "b", "c"]}), {"a": 6}, LAWS[2], 4, candidates=True)
     assert noisy.values.tolist() == [6, 3, 3]
     np.testing.assert_array_equal(noisy.published, [6, np.nan, np.nan])
-    assert repr(noisy).startswith("<Measured: 3 answers by area, 2 of them under 4, law cell-key ptable=<")
-    release = bdp.Release.from_published(query.frame, measured=[noisy], exact=[bdp.Exact(bdp.Totals(query.frame), 11)])
-    with pm.Model(coords=release.coords):
-        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist([8.0, 2.0, 3.0]), dims=release.dims))
-        drawn = bdp.sample(6000, tune=200, chains=2, cores=1, random_seed=5, quiet=True, progressbar=False)
-    rate = np.array([8.0, 2.0, 3.0])
-    total, mean = 0.0, np.zeros(3)
-    for table in itertools.product(range(12), repeat=3):
-        if sum(table) == 11:
-            x = np.array(table)
-            weight = np.exp(sum(v * np.log(r) - sum(np.log(np.arange(1, v + 1))) for v, r in zip(x, rate, strict=True)))
-            weight *= np.exp(law.log_each(6, x[0]))
-            for own in x[1:]:
-                weight *= np.exp(law.log_each(np.arange(-3, 4), own)).sum()
-            total, mean = total + weight, mean + weight * x
-    draws = drawn.posterior["x"].to_numpy().reshape(-1, 3)
-    error = draws.std(axis=0) / np.sqrt(len(draws) / 10)  # an effective draw in ten at worst
-    assert np.all(np.abs(draws.mean(axis=0) - mean / total) < 5 * error)
-    assert np.abs(mean / total - rate * 11 / 13).max() > 0.1  # the threshold says something
-
-
-def test_bad_input():
-    with pytest.raises(TypeError, match="one of perturbed counts"):
-        censored_counts(DiscreteLaplace(1.0), 3)
-    with pytest.raises(ValueError, match="below"):
-        censored_counts(LAWS[0], 0)
-    with pytest.raises(ValueError, match="one whole number for all"):
-        censored_counts(LAWS[0], [1, 2])
-    with pytest.raises(TypeError, match="censored_counts"):
-        bdp.noise.Censored(LAWS[0], below=3)
-    query = bdp.Identity({"area": ["a", "b"]})
-    with pytest.raises(ValueError, match="area=a = 3, which is under the threshold"):
-        bdp.thresholded(query, {"a": 3}, LAWS[0], 6, candidates=True)
-
-
-def test_a_table_that_publishes_numbers_under_its_own_threshold_is_refused():
-    with pytest.raises(ValueError, match="numbers under 3 stand as 2, but row x = 0 gives 0 a probability"):
-        TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3)
-    with pytest.raises(ValueError, match="row x = 3 gives 1 a probability"):  # of a row that repeats
-        TransitionTable(
-            [-2, -1, 0, 1, 2],
-            [[0, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0.5, 0, 0.5, 0, 0]],
-            below=3,
-        )
-    assert TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1).withheld([0, 2])["under 1"].tolist() == [
-        True,
-        False,
-    ]
+    hidden = bdp.Measured(COUNTY, [12, np.nan], Censored(Laplace(2.0), below=0.5), unmeasured=["county=Beta"])
+    assert hidden.unmeasured.tolist() == [False, True]
+    ends = TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1)
+    assert ends.withheld([0, 2])["under 1"].tolist() == [True, False]

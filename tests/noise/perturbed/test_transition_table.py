@@ -71,14 +71,6 @@ def test_windows_are_the_log_mass_as_a_function_of_the_count(law: TransitionTabl
     assert len(got.log_mass) < 400  # shared where rows repeat
 
 
-def test_windows_of_a_large_table_are_small_and_quick() -> None:
-    values = CAPPED.draw(1, (100_000,), location=np.arange(100_000))
-    got = CAPPED.windows(values.reshape(1000, 100))
-    assert got is not None
-    assert got.low.shape == (100_000,)
-    assert len(got.log_mass) < 60
-
-
 @BY_NAME
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_draws_and_moments_are_those_of_the_row(law: TransitionTable, count: int) -> None:
@@ -107,8 +99,7 @@ def test_draws_of_several_counts_at_once_have_the_row_of_each() -> None:
         mass = [mass_by_hand("capped", y, int(x)) for y in range(60)]
         assert chi_square_pvalue(np.bincount(drawn[:, column], minlength=60), 3000 * np.array(mass)) > 1e-6
     assert CAPPED.draw(3, (2,), 5, location=[1, 2]).shape == (5, 2)
-    assert CAPPED.draw(3, (), location=2).shape == ()
-    assert CAPPED.draw(3, (2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert int(RandomRounding(3).draw(1, (), location=6)) == 6
 
 
 def test_limits_are_the_ends_of_what_can_be_published() -> None:
@@ -123,12 +114,10 @@ def test_a_value_that_no_count_leads_to_is_named_with_the_counts_that_were_tried
         ValueError, match=r"county=Beta is 4, which no count leads to under the law .*: counts from 2 to 6 were tried"
     ):
         bdp.Measured(cells, [3, 4, 6], RESIDUES)
+    never_zero = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, period=3)
     with pytest.raises(ValueError, match=r"bounds of the law 'transition-table', 3 to inf, but county=Beta is 0"):
-        bdp.Measured(cells, [3, 0, 6], NEVER_ZERO)
-    assert bdp.Measured(cells, [3, np.nan, 6], NEVER_ZERO, unmeasured=["county=Beta"]).values.tolist() == [3, 0, 6]
-
-
-NEVER_ZERO = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, period=3)
+        bdp.Measured(cells, [3, 0, 6], never_zero)
+    assert bdp.Measured(cells, [3, np.nan, 6], never_zero, unmeasured=["county=Beta"]).values.tolist() == [3, 0, 6]
 
 
 @pytest.mark.parametrize(
@@ -139,29 +128,29 @@ NEVER_ZERO = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, p
         (lambda: TransitionTable([0, 1], [[1, 0], [0.5, np.nan]]), "rows must be finite, but row x = 1"),
         (lambda: TransitionTable([0, 1], [[1, 0], [0.5]]), "rows must have 2 probabilities each"),
         (lambda: TransitionTable([1, 0], [[1, 0]]), "deviations must be increasing, but 0 comes after 1"),
+        (lambda: TransitionTable([0, 0.5], [[1, 0]]), r"deviations must hold whole numbers, but 1 is 0\.5"),
+        (lambda: TransitionTable([0, True], [[1, 0]]), "must hold numbers, not True or False"),
         (lambda: TransitionTable([0], [[1.0]], 2), "period must be at most the number of rows, 1"),
+        (lambda: TransitionTable.by_count({0: {0: 1.0, True: 0}}), "must hold numbers, not True or False"),
         (lambda: TransitionTable.by_count({0: {0: 1.0}, 2: {0: 1.0}}), "the row of x = 1 is missing"),
+        (lambda: TransitionTable.by_count([{0: 1.0}]), "rows must be a mapping"),
         (lambda: FULL.draw(1, (2,), location=[0, 3]), r"of at most 2, .* at position \(1,\) it is 3"),
         (lambda: CAPPED.draw(1, (2,), location=[0, 1.5]), r"at position \(1,\) it is 1.5"),
         (lambda: CAPPED.draw(1, (2,), location=-1), "location must be a count"),
+        (lambda: RandomRounding(1), "base must be a whole number from 2 to 1000, got 1"),
+        (lambda: RandomRounding(3, [0.5]), "one number for each remainder from 1 to 2 by the base 3, got 1"),
+        (lambda: RandomRounding(3, [0.5, 1.5]), "that of the remainder 2 is 1.5"),
+        (lambda: RandomRounding(3, [0.5, -0.5]), "that of the remainder 2 is -0.5"),
+        (lambda: RandomRounding(3, "best"), "probabilities must be one of 'unbiased', 'nearest'"),
+        (lambda: RandomRounding(4, "nearest"), "must not be 'nearest' for a base with a middle, got base 4"),
+        (lambda: RandomRounding(3, [True, 0.5]), "must hold numbers, not True or False"),
+        (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
+        (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
     ],
 )
-def test_bad_tables_are_refused(make, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_what_is_no_law_or_count_is_refused(make, says: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=says):
         make()
-
-
-def test_what_is_no_list_of_whole_numbers_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"deviations must hold whole numbers, but 1 is 0\.5"):
-        TransitionTable([0, 0.5], [[1, 0]])
-    for make in (
-        lambda: TransitionTable([0, True], [[1, 0]]),
-        lambda: TransitionTable.by_count({0: {0: 1.0, True: 0}}),
-    ):
-        with pytest.raises(TypeError, match="must hold numbers, not True or False"):
-            make()
-    with pytest.raises(TypeError, match="rows must be a mapping"):
-        TransitionTable.by_count([{0: 1.0}])
 
 
 VALUES = np.arange(0, 60)
@@ -191,7 +180,7 @@ def test_base_5_is_unbiased_unless_probabilities_are_given() -> None:
     assert masses(RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), 14) == {15: 1.0}
 
 
-@pytest.mark.parametrize("base", [2, 3, 5, 10, 1000])
+@pytest.mark.parametrize("base", [2, 5, 1000])
 def test_moments_of_unbiased_rounding_are_r_times_base_minus_r(base: int) -> None:
     counts = np.arange(3 * base + 1)
     law, rest = RandomRounding(base), counts % base
@@ -200,68 +189,27 @@ def test_moments_of_unbiased_rounding_are_r_times_base_minus_r(base: int) -> Non
     np.testing.assert_allclose(law.bias(counts), 0.0, atol=1e-9)
 
 
+def test_words_and_lists_stand_for_probabilities() -> None:
+    nearest = RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    for text, law in (
+        ("random-rounding base=5 probabilities=unbiased", RandomRounding(5)),
+        ("random-rounding base=5 probabilities=nearest", nearest),
+        ("random-rounding base=3 probabilities=0.25:0.5", RandomRounding(3, [0.25, 0.5])),
+        ("random-rounding base=2 probabilities=0.25", RandomRounding(2, [0.25])),
+        ("conventional-rounding base=10 ties=even", ConventionalRounding(10, "even")),
+    ):
+        assert parse_law(text) == parse_law(str(law)) == law
+
+
 def test_conventional_rounding_is_that_of_hand() -> None:
     for base, ties, expected in (
         (3, "up", [0, 0, 3, 3, 3, 6, 6]),
         (4, "up", [0, 0, 4, 4, 4, 4, 8]),
         (4, "down", [0, 0, 0, 4, 4, 4, 4]),
         (4, "even", [0, 0, 0, 4, 4, 4, 8, 8, 8, 8, 8, 12, 12]),
-        (2, "even", [0, 0, 2, 4, 4, 4, 6, 8]),
     ):
         law = ConventionalRounding(base, ties)
         counts = np.arange(len(expected))
         assert law.draw(1, counts.shape, location=counts).tolist() == expected
         assert law.logp(expected, counts) == 0.0
         np.testing.assert_array_equal(law.variance(counts.shape, location=counts), 0.0)
-
-
-def test_rounding_is_a_table_by_residue() -> None:
-    law = RandomRounding(3)
-    table = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 2 / 3, 2: 1 / 3}, 2: {-2: 1 / 3, 1: 2 / 3}}, period=3)
-    y, x = np.meshgrid(np.arange(-3, 30), np.arange(30))
-    np.testing.assert_allclose(np.exp(law.log_each(y, x)), np.exp(table.log_each(y, x)), atol=1e-15)
-
-
-def test_words_stand_for_probabilities() -> None:
-    assert (
-        parse_law("random-rounding base=5 probabilities=unbiased") == RandomRounding(5, "unbiased") == RandomRounding(5)
-    )
-    nearest = RandomRounding.from_description({"law": "random-rounding", "base": 5, "probabilities": "nearest"})
-    assert nearest == RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])
-    assert parse_law("random-rounding base=5 probabilities=nearest") == nearest
-
-
-def test_laws_are_read_from_the_command_line() -> None:
-    assert parse_law("random-rounding base=3") == RandomRounding(3)
-    assert parse_law("random-rounding base=3 probabilities=0.25:0.5") == RandomRounding(3, [0.25, 0.5])
-    assert parse_law("random-rounding base=2 probabilities=0.25") == RandomRounding(2, [0.25])
-    assert parse_law("conventional-rounding base=10 ties=even") == ConventionalRounding(10, "even")
-    for law in (RandomRounding(3, [0.1, 0.7]), ConventionalRounding(4)):
-        assert parse_law(str(law)) == law
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: RandomRounding(1), "base must be a whole number from 2 to 1000, got 1"),
-        (lambda: RandomRounding(3, [0.5]), "one number for each remainder from 1 to 2 by the base 3, got 1"),
-        (lambda: RandomRounding(3, [0.5, 1.5]), "that of the remainder 2 is 1.5"),
-        (lambda: RandomRounding(3, [0.5, -0.5]), "that of the remainder 2 is -0.5"),
-        (lambda: RandomRounding(3, "best"), "probabilities must be one of 'unbiased', 'nearest'"),
-        (lambda: RandomRounding(4, "nearest"), "must not be 'nearest' for a base with a middle, got base 4"),
-        (lambda: RandomRounding(3, [True, 0.5]), "must hold numbers, not True or False"),
-        (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
-        (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
-    ],
-    ids=["base", "few", "above", "below", "word", "middle", "truth", "ties", "fraction"],
-)
-def test_parameters_that_are_none_are_refused(make, says: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=says):
-        make()
-
-
-def test_a_single_count_gives_a_single_number() -> None:
-    law = RandomRounding(3)
-    assert law.draw(1, (), location=6).shape == ()
-    assert int(law.draw(1, (), location=6)) == 6
-    assert law.draw(1, (), 2, location=6).tolist() == [6, 6]

@@ -11,12 +11,10 @@ import pytest
 from scipy.integrate import quad
 
 from bayesdp._random import seed_state
-from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedLaplace
 from bayesdp.noise.subspace.projected_laplace import (
     blocks_density,
-    components_of,
     draw_on_line,
     log_gram,
     row_basis,
@@ -54,7 +52,7 @@ def kernel(u: np.ndarray, r: np.ndarray, b: float) -> tuple[float, np.ndarray, f
 
 
 class TestOneBlock:
-    @pytest.mark.parametrize("d", [1, 2, 3, 5, 8, 102])
+    @pytest.mark.parametrize("d", [1, 2, 5, 102])
     @pytest.mark.parametrize("general", [False, True])
     def test_integral(self, d: int, general: bool) -> None:
         rng = np.random.default_rng(d)
@@ -63,7 +61,7 @@ class TestOneBlock:
             r = rng.choice([-3.0, -1.0, 1.0, 2.0], d) if general else np.ones(d)
             assert kernel(u, r, b)[0] == pytest.approx(line_by_quadrature(u, r, b), rel=1e-12, abs=1e-12)
 
-    @pytest.mark.parametrize("d", [2, 3, 8, 102])
+    @pytest.mark.parametrize("d", [2, 8, 102])
     def test_gradient_and_derivative(self, d: int) -> None:
         rng = np.random.default_rng(d)
         u, r, b, step = rng.laplace(size=d), rng.choice([-2.0, -1.0, 1.0], d), 1.3, 1e-5
@@ -74,13 +72,8 @@ class TestOneBlock:
         assert abs(gradient @ r) < 1e-12  # nothing along the row
 
     def test_ties(self) -> None:
-        u = np.array([1.0, 1.0, -2.0, 1.0, -2.0, 1.0, 0.0, 0.0])
-        r = np.ones(8)
+        u, r = np.array([1.0, 1.0, -2.0, 1.0, -2.0, 1.0, 0.0, 0.0]), np.ones(8)
         assert kernel(u, r, 0.7)[0] == pytest.approx(line_by_quadrature(u, r, 0.7), rel=1e-13)
-        value, gradient, slope = kernel(np.zeros(8), r, 0.7)  # exp(-8 |w| / b)
-        assert value == pytest.approx(math.log(2 * 0.7 / 8), rel=1e-14)
-        assert np.array_equal(np.abs(gradient) < 1e-15, np.full(8, True))
-        assert slope == pytest.approx(1 / 0.7, rel=1e-14)
         # The density is once differentiable, so a tie is no kink: differences to both sides agree with the gradient.
         for side in (1e-6, -1e-6):
             found = (kernel(u + side * np.eye(8)[0], r, 0.7)[0] - kernel(u, r, 0.7)[0]) / side
@@ -142,11 +135,8 @@ class TestRowSpace:
     @pytest.mark.parametrize(
         "invariants",
         [
-            all_margins(3, 4),
             all_margins(2, 3, 4),
-            Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"])),
             Invariants(Margins(frame_of(3, 3, 3), ["d0", "d1"], ["d0", "d2"], ["d1", "d2"])),
-            Invariants(Totals(frame_of(5))),
             Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [2, 4, 0, 0], [0, 1, 1, 0]], ["a", "b", "c"])),
         ],
         ids=repr,
@@ -160,33 +150,13 @@ class TestRowSpace:
         w = np.random.default_rng(1).normal(size=invariants.rank)
         assert np.sum(w[places] * entries, axis=1) == pytest.approx(rows.T @ w, rel=1e-12)
 
-    def test_groups_of_labels(self) -> None:
-        states = (("state", "county", ("S", "T", "S", "T", "U")),)
-        grouped = Frame(("county", "level"), (tuple("abcde"), tuple("xy")), states)
-        own = Invariants([Margins(grouped, ["state", "level"]), Margins(grouped, ["county"])])
-        rows = row_basis(own).toarray()
-        assert np.linalg.matrix_rank(rows) == own.rank == len(rows)
-        assert log_gram(own) == pytest.approx(np.linalg.slogdet(rows @ rows.T)[1], rel=1e-12)
-
-    def test_components(self) -> None:
-        slices = components_of(Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"])))
-        assert slices.wide == (6, 12)
-        # Overlapping rows that span disjoint totals; proportional rows; a cell in none.
-        nested = components_of(Invariants(LinearQuery(frame_of(5), [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], ["a", "b"])))
-        assert nested.wide is None
-        assert sorted(np.split(nested.cells, nested.starts[1:])[i].tolist() for i in range(3)) == [[0, 1], [2, 3], [4]]
-        same = components_of(Invariants(LinearQuery(frame_of(3), [[1, 2, 0], [-2, -4, 0]], ["a", "b"])))
-        assert same.wide is None
-        assert same.entries.tolist() == [1.0, 2.0, 1.0]
-        assert same.log_volume == pytest.approx(0.5 * math.log(5))
-
 
 def density(u: np.ndarray, b: float, invariants: Invariants) -> float:
     return ProjectedLaplace(b).logp(u, np.zeros(invariants.frame.shape), invariants)
 
 
 class TestDensity:
-    @pytest.mark.parametrize("d", [2, 3, 5, 8, 102])
+    @pytest.mark.parametrize("d", [2, 5, 102])
     def test_one_total(self, d: int) -> None:
         invariants = Invariants(Totals(frame_of(d)))
         u = invariants.project(np.random.default_rng(d).laplace(size=d) * 2)
@@ -203,22 +173,15 @@ class TestDensity:
         expected += 0.5 * math.log(5) + line_by_quadrature(u[pair], np.array([2.0, -1.0]), 1.1)
         expected += -abs(u[2]) / 1.1 - 6 * math.log(2.2)
         assert density(u, 1.1, invariants) == pytest.approx(expected, rel=1e-12)
-        by_county = Invariants(Margins(frame_of(4, 3), ["d0"]))
-        noise = by_county.project(np.random.default_rng(2).laplace(size=(4, 3)))
-        alone = sum(density(row, 0.6, Invariants(Totals(frame_of(3)))) for row in noise)
-        assert density(noise, 0.6, by_county) == pytest.approx(alone, rel=1e-12)
-        assert density(noise, 0.6, Invariants(None, frame_of(4, 3))) == pytest.approx(
-            -np.abs(noise).sum() / 0.6 - 12 * math.log(1.2), rel=1e-12
-        )
-
-    def test_determined_cells_do_not_count(self) -> None:
+        free = Invariants(None, frame_of(6))
+        assert density(u, 0.6, free) == pytest.approx(-np.abs(u).sum() / 0.6 - 6 * math.log(1.2), rel=1e-12)
         # A total of one cell: its noise is zero, and the others are as without it.
         first = Invariants(LinearQuery(frame_of(3), [[3, 0, 0]], ["a"]))
-        expected = -3.0 / 2.0 - 2 * math.log(4.0)
-        assert density(np.array([0.0, 1.0, -2.0]), 2.0, first) == pytest.approx(expected, rel=1e-14)
+        assert density(np.array([0.0, 1.0, -2.0]), 2.0, first) == pytest.approx(
+            -3.0 / 2.0 - 2 * math.log(4.0), rel=1e-14
+        )
 
-    def test_off_the_subspace_and_beyond_reach(self) -> None:
-        assert density(np.array([1.0, 1.0]), 1.0, Invariants(Totals(frame_of(2)))) == -math.inf
+    def test_what_is_beyond_reach(self) -> None:
         with pytest.raises(NotImplementedError, match=r"6 cells hang together by invariants of rank 4.*RowSpaceNoise"):
             density(np.zeros((2, 3)), 1.0, all_margins(2, 3))
         with pytest.raises(NotImplementedError, match=r"3 cells hang together by invariants of rank 2"):
@@ -226,9 +189,7 @@ class TestDensity:
 
 
 class TestDraws:
-    @pytest.mark.parametrize(
-        "invariants", [all_margins(3, 4), Invariants(Totals(frame_of(5))), Invariants(None, frame_of(3))], ids=repr
-    )
+    @pytest.mark.parametrize("invariants", [all_margins(3, 4), Invariants(None, frame_of(3))], ids=repr)
     def test_mean_variance_and_subspace(self, invariants: Invariants) -> None:
         shape, law, size = invariants.frame.shape, ProjectedLaplace(2.0), 4000
         noise = law.draw(np.random.default_rng(5), shape, size, invariants, location=np.full(shape, 10.0)) - 10.0
@@ -239,9 +200,3 @@ class TestDraws:
         assert variance.reshape(-1) == pytest.approx(8.0 * np.sum(basis**2, axis=0), rel=1e-12)
         # Kurtosis is at most 6, so five standard errors are 5 sqrt(5 / size): below 1e-5 for at most 12 cells.
         assert np.all(np.abs(noise.var(axis=0) / variance - 1) < 5 * math.sqrt(5 / size))
-
-    def test_bad_arguments_are_named(self) -> None:
-        with pytest.raises(TypeError, match="the law 'projected-laplace' needs invariants"):
-            ProjectedLaplace(1.0).draw(None, (2, 2))
-        with pytest.raises(ValueError, match="b must be a finite number greater than 0"):
-            ProjectedLaplace(0.0)

@@ -6,8 +6,8 @@ directions u uniform on the sphere S the integral is ``(n - 1)! |S| E ||u||**-n`
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from bayesdp.invariants import Invariants
-from bayesdp.noise import NoiseLaw, SubspaceNorm, parse_law
+from bayesdp.noise import SubspaceNorm
 from bayesdp.noise.subspace.subspace_norm import NormSampler, _from_pivots, _pivots, norm_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import both_margins
@@ -27,7 +27,6 @@ SPACES = {
     "total": Invariants(Totals({"cell": range(4)})),
     "two totals": GROUPED,
     "a free cell": LOOSE,
-    "2 x 3": both_margins(2, 3),
     "4 x 2": both_margins(4, 2),
     "3 x 3": both_margins(3, 3),
     "crossed": CROSSED,
@@ -49,7 +48,7 @@ def test_normalisers_and_draws(space: str, norm: str) -> None:
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     powers = lengths(own.from_coordinates(directions), norm) ** -float(n)
     sphere = math.lgamma(n) + math.log(2 * math.pi ** (n / 2) / math.gamma(n / 2)) + n * math.log(2.0)
-    # 42 tests of three kinds at 5 standard errors or its like: together below 1e-4.
+    # 36 tests of three kinds at 5 standard errors or its like: together below 1e-4.
     error = powers.std() / powers.mean() / math.sqrt(len(powers)) + 1e-12
     if found is None:
         assert (space, norm) == ("crossed", "l1")
@@ -58,7 +57,6 @@ def test_normalisers_and_draws(space: str, norm: str) -> None:
     draws = law.draw(rng, own.frame.shape, 6000, own)
     assert np.max(np.abs(own.matrix @ draws.reshape(6000, -1).T)) < 1e-9
     size = lengths(draws, norm)
-    assert stats.kstest(size, stats.gamma(n, scale=2.0).cdf).pvalue < 1.0
     assert stats.kstest(size, stats.gamma(n, scale=2.0).cdf).pvalue > 1e-7
     # The direction: the mean of ||v||_2**2 / ||v||**2 is that of ||u||**-(n + 2) over that of ||u||**-n.
     ratio = np.sum(draws.reshape(6000, -1) ** 2, axis=1) / size**2
@@ -66,18 +64,12 @@ def test_normalisers_and_draws(space: str, norm: str) -> None:
     expected = np.mean(heights ** (-n - 2.0)) / np.mean(heights ** -float(n))
     spread = math.hypot(ratio.std() / math.sqrt(6000), 3 * (heights ** (-n - 2.0)).std() / powers.mean() / 200)
     assert abs(ratio.mean() - expected) < 5 * spread + 1e-9
-
-
-@pytest.mark.parametrize("norm", ORDER)
-def test_variances_where_they_are_known(norm: str) -> None:
-    for name, own in SPACES.items():
-        variance = SubspaceNorm(2.0, norm).variance(own.frame.shape, own)
-        if variance is None:
-            assert (name, norm) in {("crossed", "l1"), ("a free cell", "l1")} or norm == "linf"
-            continue
-        draws = SubspaceNorm(2.0, norm).draw(np.random.default_rng(3), own.frame.shape, 6000, own)
+    variance = law.variance(own.frame.shape, own)
+    if variance is None:
+        assert (space, norm) in {("crossed", "l1"), ("a free cell", "l1")} or norm == "linf"
+    else:
         error = (draws**2).std(axis=0) / math.sqrt(6000) + 1e-12
-        assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5.5  # about 120 cells: below 1e-5
+        assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5.5  # about 100 cells: below 1e-5
 
 
 def test_density_by_hand() -> None:
@@ -126,17 +118,17 @@ def test_the_general_sampler_agrees_with_the_special_ones() -> None:
             assert stats.ks_2samp(one[:, *cells], other[:, *cells]).pvalue > 1e-6  # four tests
 
 
-def test_descriptions_and_bad_arguments() -> None:
-    law = SubspaceNorm(0.4, "linf")
-    assert law.describe() == {"law": "subspace-norm", "epsilon": 0.4, "norm": "linf"}
-    assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
-    assert parse_law("subspace-norm epsilon=0.4 norm=linf") == law
-    with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
-        SubspaceNorm(0.0)
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', 'linf', got 'l3'"):
-        SubspaceNorm(1.0, "l3")
-    with pytest.raises(TypeError, match="the law 'subspace-norm' needs invariants"):
-        law.logp([1.0], [1.0])
-    everything = Invariants(LinearQuery({"cell": range(2)}, [[1, 0], [0, 1]], ["first", "second"]))
-    with pytest.raises(ValueError, match="nothing is left free for noise"):
-        law.draw(None, (2,), 1, everything)
+EVERYTHING = Invariants(LinearQuery({"cell": range(2)}, [[1, 0], [0, 1]], ["first", "second"]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SubspaceNorm(0.0), "epsilon must be a finite number greater than 0"),
+        (lambda: SubspaceNorm(1.0, "l3"), "norm must be one of 'l1', 'l2', 'linf', got 'l3'"),
+        (lambda: SubspaceNorm(0.4, "linf").draw(None, (2,), 1, EVERYTHING), "nothing is left free for noise"),
+    ],
+)
+def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
