@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes
+from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes, processor_seconds
 from tests.storage.fuzz.known import KNOWN
 from tests.storage.fuzz.mutate import mutate
 from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Defect, Outcome, check_refusal, place_of
@@ -141,7 +140,7 @@ def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> Non
     os.chdir(home / "cwd")
     writable = [home / "output", *([path] if target.goes_on else [])]
     watch = Watch(*writable)
-    before = _seconds()
+    before = processor_seconds()
     value: Any = None
     verdict, sort, message = "accepted", "", ""
     try:
@@ -151,7 +150,7 @@ def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> Non
         sort, message = _caught(partial(check_refusal, error, path), message)
     except BaseException as error:  # whatever it is, it is told
         sort, message = _sorted(error)
-    seconds, megabytes = _seconds() - before, peak_megabytes(start)
+    seconds, megabytes = processor_seconds() - before, peak_megabytes(start)
     tell({"verdict": verdict, "sort": sort, "message": message[:1000], "seconds": seconds, "megabytes": megabytes})
     if value is not None and not sort:
         sort, message = _caught(lambda: target.check(value, lambda: target.read(path), home / "output"), "")
@@ -160,12 +159,6 @@ def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> Non
     if not sort and watch.odd_modules():
         sort, message = "imported an odd module", ", ".join(watch.odd_modules())
     tell({"verdict": "defect" if sort else verdict, "sort": sort, "message": message[:1000]})
-
-
-def _seconds() -> float:
-    """Processor time of this process and of those in which it has files read."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(own.ru_utime + own.ru_stime for own in used)
 
 
 def _caught(check: Callable[[], None], message: str) -> tuple[str, str]:

@@ -48,6 +48,12 @@ def peak_megabytes(start: int) -> float:
     return max(0, _status("VmHWM")[0] - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - start) / 1024
 
 
+def processor_seconds() -> float:
+    """Processor time of this process and of those in which it has had files read."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(own.ru_utime + own.ru_stime for own in used)
+
+
 def in_child(task: Callable[[Tell, int], None]) -> Ended:
     """Run a task in a fork of this process, and wait for it."""
     ours, theirs = os.pipe()
