@@ -11,11 +11,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from tests.storage.fuzz.chance import one, size
 
-def _groups(file: h5py.File) -> list[h5py.Group]:
+
+def _group(rng: np.random.Generator, file: h5py.File) -> h5py.Group:
     found: list[h5py.Group] = [file]
     file.visititems(lambda _, own: found.append(own) if isinstance(own, h5py.Group) else None)
-    return found
+    return one(rng, found)
 
 
 def add_zeros(group: h5py.Group, name: str, chunks: int, cells: int, kind: str) -> None:
@@ -33,35 +35,24 @@ def add_zeros(group: h5py.Group, name: str, chunks: int, cells: int, kind: str) 
 def zeros(rng: np.random.Generator, path: Path) -> None:
     """Variables that nobody knows, of millions of zeros."""
     with h5py.File(path, "r+") as file:
-        groups = _groups(file)
-        group = groups[int(rng.integers(0, len(groups)))]
+        group = _group(rng, file)
         for i in range(int(rng.integers(1, 4))):
-            add_zeros(group, f"extra_{i}", int(rng.integers(8, 70)), 500_000, str(rng.choice(["i8", "f8", "i1"])))
+            add_zeros(group, f"extra_{i}", int(rng.integers(8, 70)), 500_000, one(rng, ["i8", "f8", "i1"]))
 
 
 def wide_texts(rng: np.random.Generator, path: Path) -> None:
     """Text of a fixed length, most of it blank: much larger in memory than in the file."""
     with h5py.File(path, "r+") as file:
-        groups = _groups(file)
-        add_zeros(
-            groups[int(rng.integers(0, len(groups)))],
-            "extra",
-            int(rng.integers(8, 257)),
-            100,
-            f"S{int(rng.choice([1000, 20_000]))}",
-        )
+        add_zeros(_group(rng, file), "extra", int(rng.integers(8, 257)), 100, one(rng, ["S1000", "S20000"]))
 
 
 def declared(rng: np.random.Generator, path: Path) -> None:
     """Far more numbers than there are, not written, with or without chunks."""
-    sizes = [10**6, 10**7, 49 * 10**6, 10**9, 10**12, 2**62]
-    size = int(sizes[int(rng.integers(0, len(sizes)))])
-    chunks = (min(size, int(rng.choice([1, 1000, 10**6])) if size < 10**9 else 10**6),)
+    count = one(rng, [10**6, 10**7, 49 * 10**6, 10**9, 10**12, 2**62])
+    chunk = min(count, one(rng, [1, 1000, 10**6]) if count < 10**9 else 10**6)
+    kind = one(rng, [h5py.string_dtype(), "i8", "S100", "i1"])
     with h5py.File(path, "r+") as file:
-        kind = [h5py.string_dtype(), "i8", "S100", "i1"][int(rng.integers(0, 4))]
-        file.create_dataset(
-            "extra", (size,), dtype=kind, chunks=chunks, compression="gzip" if rng.random() < 0.5 else None
-        )
+        file.create_dataset("extra", (count,), dtype=kind, chunks=(chunk,), compression=one(rng, ["gzip", None]))
 
 
 def share_one_text(path: Path, length: int, many: int, labels: bool) -> None:
@@ -75,44 +66,36 @@ def share_one_text(path: Path, length: int, many: int, labels: bool) -> None:
         for i in range(0 if labels else many):
             own.attrs.create(f"a{i}", b"z" * odd, dtype=h5py.string_dtype())
     raw = path.read_bytes()
-    heaps = [struct.pack("<Q", match.start()) for match in re.finditer(b"GCOL\x01", raw)]
-    known = re.compile(
-        b"(?:" + b"|".join(re.escape(own) for own in heaps) + b")....", re.DOTALL
-    )  # heap and index in it
-    long = next(
-        raw[at - 4 : at + 12]
-        for at in (own.start() for own in known.finditer(raw))
-        if raw[at - 4 : at] == struct.pack("<I", length)
-    )
-    short = struct.pack("<I", odd)
-    path.write_bytes(re.sub(re.escape(short) + known.pattern, lambda _: long, raw, flags=re.DOTALL))
+    heaps = [re.escape(struct.pack("<Q", match.start())) for match in re.finditer(b"GCOL\x01", raw)]
+    known = re.compile(b"(?:" + b"|".join(heaps) + b")....", re.DOTALL)  # a heap, and an index in it
+    starts = (own.start() for own in known.finditer(raw))
+    long = next(raw[at - 4 : at + 12] for at in starts if raw[at - 4 : at] == struct.pack("<I", length))
+    short = re.escape(struct.pack("<I", odd))
+    path.write_bytes(re.sub(short + known.pattern, lambda _: long, raw, flags=re.DOTALL))
 
 
 def one_text_many_times(rng: np.random.Generator, path: Path) -> None:
     """Many attributes, or many labels, that are all one and the same long text of the file."""
-    share_one_text(path, int(2 ** rng.uniform(16, 19)), int(2 ** rng.uniform(7, 11.5)), bool(rng.random() < 0.5))
+    share_one_text(path, size(rng, 16, 19), size(rng, 7, 11.5), bool(rng.random() < 0.5))
 
 
 def heap_lengths(rng: np.random.Generator, path: Path) -> None:
-    """The length of a text, where a variable refers to it, becomes another one."""
+    """The length of a text, where a variable refers to it, becomes another one: of one text, or of all in a heap."""
     raw = bytearray(path.read_bytes())
-    starts = [match.start() for match in re.finditer(b"GCOL\x01", bytes(raw))]
-    if not starts:
+    heaps = [match.start() for match in re.finditer(b"GCOL\x01", bytes(raw))]
+    if not heaps:
         return
-    address = struct.pack("<Q", starts[int(rng.integers(0, len(starts)))])
-    places = [match.start() - 4 for match in re.finditer(re.escape(address), bytes(raw)) if match.start() >= 4]
-    for at in (
-        places if rng.random() < 0.2 else places[:1] if not places else [places[int(rng.integers(0, len(places)))]]
-    ):
-        raw[at : at + 4] = struct.pack("<I", int(rng.choice([0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1])))
+    address = re.escape(struct.pack("<Q", one(rng, heaps)))
+    places = [match.start() - 4 for match in re.finditer(address, bytes(raw)) if match.start() >= 4]
+    for at in places if rng.random() < 0.2 or not places else [one(rng, places)]:
+        raw[at : at + 4] = struct.pack("<I", one(rng, [0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1]))
     path.write_bytes(raw)
 
 
 def many_attributes(rng: np.random.Generator, path: Path) -> None:
     """Thousands of attributes, or of variables, of little each."""
-    many = int(2 ** rng.uniform(6, 11))
     with h5py.File(path, "r+") as file:
-        for i in range(many):
+        for i in range(size(rng, 6, 11)):
             if rng.random() < 0.5:
                 file.attrs[f"a{i}"] = i
             else:

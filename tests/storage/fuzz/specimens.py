@@ -17,7 +17,6 @@ from bayesdp.noise import TruncatedLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from tests.storage.examples import EXAMPLES, TABLE, lattice
-from tests.storage.fuzz.draw_journals import write_draw_journal
 
 JOURNAL_NUMBERS = 12
 """Simulations that the journal of a calibration has."""
@@ -128,7 +127,6 @@ def write_specimens(folder: Path) -> None:
     TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count").to_netcdf(
         folder / "table.nc", engine="h5netcdf"
     )
-    write_draw_journal(folder / "draws.partial")
     np.savez(folder / "state.npz", counts=np.arange(12).reshape(3, 4), scale=np.array(0.5))
     units = {"05010001": [3, 40], "05010002": [0, 7]}
     made = write_synthetic_nmf(
