@@ -76,7 +76,7 @@ def judged(tmp_path) -> Callable[..., Outcome]:
         if spoil is not None:
             with h5py.File(path, "r+") as file:
                 spoil(file)
-        return case._judged(0, Target("ours", (), read, check, 1), "nothing", 1, path, home)
+        return case.judged(0, Target("ours", (), read, check, 1), "nothing", 1, path, home)
 
     return judge
 
@@ -132,7 +132,7 @@ HARM: dict[str, tuple[Callable[[Path], Any], str]] = {
     "changes its file": (change, "changed its file"),
     "imports": (import_odd, "imported an odd module"),
     "falls": (lambda path: {}["number"], "traceback: KeyError in outside bayesdp"),
-    "names no file": (refuse("it is wrong"), "refusal without the file's name, outside bayesdp"),
+    "names no file": (refuse("it is wrong"), "refusal without the file's name"),
     "says several lines": (refuse("FILE:\nwrong"), "refusal of several lines"),
     "says controls": (refuse("FILE: \x1b[2J"), "refusal with control characters"),
 }  # fmt: skip
