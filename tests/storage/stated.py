@@ -81,7 +81,7 @@ def refused_with(release, path, value, file, folder, message):
         release.to_csv(folder / "stored.csv")
         source = folder / "stored.noise.json"
         told = json.loads(source.read_text())
-        path = ("measured", *path[1:]) if path[0] == "measurements" else path
+        path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
         at(told, path[:-1])[path[-1]] = value
         source.write_text(json.dumps(told))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.calibration.fits import Fits
+from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import compress_draws, read_draws, write_draws
 from bayesdp.storage.hdf5 import DEPTH, GROUPS
@@ -92,6 +94,27 @@ def test_attributes_that_cannot_be_written_are_refused_by_name(kind, path):
     for read in (read_posterior, lambda own: Fits({"a": Path(own)}, {})["a"]):
         with pytest.raises(ValueError, match=re.escape(f"posterior.nc: the attribute 'secret' of /{where} {message}")):
             read(str(path))
+
+
+def change_counts(file, at, by):
+    counts = file["posterior/x"][()]
+    counts[at] += by
+    file["posterior/x"][...] = counts
+
+
+CONTRADICTING: dict[str, Callable[[h5py.File], Any]] = {
+    "negative counts": lambda file: change_counts(file, (0, 0, 0, 0), -1000),
+    "counts off their fiber": lambda file: change_counts(file, (1, 3), 1),
+    "converged is text": lambda file: file["diagnostics"].attrs.__setitem__("converged", "no"),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRADICTING)
+def test_a_posterior_that_contradicts_itself_is_no_posterior(kind, path, capsys):
+    with h5py.File(path, "r+") as file:
+        CONTRADICTING[kind](file)
+    assert main(["summary", str(path)]) == 2
+    assert "posterior.nc" in capsys.readouterr().err
 
 
 def test_groups_may_be_a_few_deep(path, tmp_path):

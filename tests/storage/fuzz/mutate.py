@@ -7,12 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.storage.fuzz.chance import one
-from tests.storage.fuzz.mutate_bytes import mutate_bytes
 from tests.storage.fuzz.mutate_hdf5 import mutate_hdf5
 from tests.storage.fuzz.mutate_json import mutate_json
-from tests.storage.fuzz.mutate_lines import mutate_csv, mutate_journal
 from tests.storage.fuzz.mutate_parquet import mutate_parquet
+from tests.storage.fuzz.mutate_text import mutate_bytes, mutate_csv, mutate_journal, one
 
 
 def mutate(rng: np.random.Generator, path: Path, shelf: Path) -> str:
@@ -36,8 +34,13 @@ def _file(rng: np.random.Generator, path: Path, shelf: Path, structured: bool) -
     data = path.read_bytes()
     if form in (".csv", ".txt"):
         new, how = mutate_csv(rng, data)
-    elif form == ".jsonl":
+    elif form == ".jsonl" and rng.random() < 0.7:
         new, how = mutate_journal(rng, data)
+    elif form == ".jsonl":
+        lines = data.decode().split("\n")
+        at = int(rng.integers(0, len(lines) - 1))
+        lines[at], how = mutate_json(rng, lines[at])
+        new = "\n".join(lines).encode("utf-8", "surrogatepass")
     elif form == ".json":
         text, how = mutate_json(rng, data.decode())
         new = text.encode("utf-8", "surrogatepass")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tests.storage.fuzz.chance import one, size
-from tests.storage.fuzz.hdf5_bombs import BOMBS
 from tests.storage.fuzz.mutate_json import mutate_json
+from tests.storage.fuzz.mutate_text import one, size
 
 _TYPES: tuple[Any, ...] = (
     "i1", "u1", ">i4", "i8", "u8", "f2", ">f8", "f8", "g", "c16", "?", "S1", "S7", "V3", [("a", "i8"), ("b", "f8")],
@@ -43,6 +44,7 @@ _ATTRIBUTES = (
     "secret", "scale_factor", "add_offset", "_FillValue", "missing_value", "units", "dtype", "coordinates", "calendar",
     "_NCProperties", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates", "converged", "variable", "x" * 200,
 )  # fmt: skip
+_SIZES = (0, 1, 5, 10**6, 49 * 10**6, 10**9, 10**12, 2**62)
 _CANARY = "../elsewhere/canary.h5"
 
 
@@ -52,13 +54,19 @@ def _walk(file: h5py.File, kind: type | tuple[type, ...] = (h5py.Group, h5py.Dat
     return found
 
 
-def add_variable(rng: np.random.Generator, file: h5py.File) -> None:
-    """A variable of any type, empty or not."""
-    shape = tuple(int(own) for own in rng.integers(0, 4, int(rng.integers(0, 4))))
-    one(rng, _walk(file, h5py.Group)).create_dataset(one(rng, _NAMES), shape, dtype=one(rng, _TYPES))
+def add(rng: np.random.Generator, file: h5py.File) -> None:
+    """A variable of any type, empty, small, or said to be far larger than the file; or groups in groups."""
+    place, name = one(rng, _walk(file, h5py.Group)), one(rng, _NAMES)
+    if rng.random() < 0.2:
+        place.create_group("/".join([name] * size(rng, 0, 9)))
+        return
+    how = one(
+        rng, [{}, {"chunks": (1000,), "maxshape": (None,)}, {"chunks": (10**6,), "maxshape": (None,), "compression": 9}]
+    )
+    place.create_dataset(name, (one(rng, _SIZES),), dtype=one(rng, _TYPES), **how)
 
 
-def retype_variable(rng: np.random.Generator, file: h5py.File) -> None:
+def retype(rng: np.random.Generator, file: h5py.File) -> None:
     """A variable becomes one of another type, of the same numbers if they fit, or of another shape."""
     own = one(rng, _walk(file, h5py.Dataset))
     name, old, kind, shape = own.name, own[()], own.dtype, list(own.shape)
@@ -76,96 +84,51 @@ def retype_variable(rng: np.random.Generator, file: h5py.File) -> None:
         scales = [item for item in _walk(file, h5py.Dataset) if item.is_scale and item.shape == (count,)]
         for scale in [item for item in scales if item.parent == new.parent][:1]:
             new.dims[i].attach_scale(scale)
-    try:
-        new[...] = old
-    except (TypeError, ValueError, OSError):
-        return
+    new[...] = old
 
 
 def renumber(rng: np.random.Generator, file: h5py.File) -> None:
-    """A number, or all of a variable, becomes another one."""
-    own = one(rng, [item for item in _walk(file, h5py.Dataset) if item.dtype.kind in "iuf" and item.size])
-    values = np.array(own[()])
-    limit = np.iinfo(values.dtype) if values.dtype.kind in "iu" else np.finfo(values.dtype)
-    new = one(rng, [0, 1, -1, 3, limit.max, limit.min, *([np.nan, np.inf, 0.5] if values.dtype.kind == "f" else [])])
-    with np.errstate(all="ignore"):
-        new = np.array(new).astype(values.dtype)
-    how = one(rng, ["all", "order", "one"])
-    if how == "all":
-        values[...] = new
-    elif how == "order":
-        values = rng.permutation(values.reshape(-1)).reshape(values.shape)
-    else:
-        values.reshape(-1)[int(rng.integers(0, values.size))] = new
-    own[...] = values
-
-
-def relabel(rng: np.random.Generator, file: h5py.File) -> None:
-    """A label becomes another one."""
-    texts = [item for item in _walk(file, h5py.Dataset) if h5py.check_string_dtype(item.dtype) and item.size]
-    if not texts:
-        return renumber(rng, file)
-    own = one(rng, texts)
+    """A number or a label, or all of a variable, becomes another one."""
+    own = one(
+        rng, [item for item in _walk(file, h5py.Dataset) if item.dtype.kind in "iufO" and item.size and item.shape]
+    )
     values = np.array(own[()]).reshape(-1)
-    values[int(rng.integers(0, values.size))] = one(rng, [*_LABELS, values[0]])
-    own[...] = values.reshape(own.shape)
-
-
-def links(rng: np.random.Generator, file: h5py.File) -> None:
-    """A link to elsewhere, to nothing, to itself, or a second name."""
-    target = one(rng, _walk(file)).name
-    if rng.random() < 0.5 and target != "/":
-        moved = f"{target}_moved"
-        file.move(target, moved)
-        file[target] = one(rng, [h5py.SoftLink(moved), h5py.SoftLink(target), h5py.ExternalLink(_CANARY, "/x")])
-        return
-    elsewhere = [h5py.SoftLink("/nowhere"), h5py.ExternalLink(_CANARY, "/x"), h5py.ExternalLink("/etc/passwd", "/")]
-    new = one(rng, [h5py.SoftLink(target), file[target], np.dtype("i8"), *elsewhere])
-    one(rng, _walk(file, h5py.Group))[one(rng, _NAMES)] = new
-
-
-def elsewhere(rng: np.random.Generator, file: h5py.File) -> None:
-    """Numbers that are in another file."""
-    place, name = one(rng, _walk(file, h5py.Group)), one(rng, _NAMES)
-    if rng.random() < 0.5:
-        place.create_dataset(name, (4,), dtype="i8", external=[(_CANARY, 0, 32)])
-        return
-    layout = h5py.VirtualLayout(shape=(3, 2), dtype="i8")
-    layout[...] = h5py.VirtualSource(one(rng, [_CANARY, "."]), "x", shape=(3, 2))
-    place.create_virtual_dataset(name, layout)
-
-
-def filters(rng: np.random.Generator, file: h5py.File) -> None:
-    """A variable stored in chunks, with a filter that may need a plug-in."""
-    own = one(rng, [item for item in _walk(file, h5py.Dataset) if item.ndim and item.size])
-    name, values, kind = own.name, own[()], own.dtype
-    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    made.set_chunk(tuple(int(rng.integers(1, 2 * count + 1)) for count in own.shape))
-    code = one(rng, [1, 2, 3, 4, 5, 6, 32000, 32001, 307, 65535])
-    made.set_filter(code, h5py.h5z.FLAG_OPTIONAL, (1,))
-    kind_id, space = own.id.get_type(), own.id.get_space()
-    del file[name]
-    new = h5py.h5d.create(file.id, name.encode(), kind_id, space, made)
-    if h5py.h5z.filter_avail(code) and kind.kind in "iuf":
-        h5py.Dataset(new)[...] = values
-
-
-def add_attribute(rng: np.random.Generator, file: h5py.File) -> None:
-    """An attribute that has a meaning elsewhere, or none."""
-    own, name, value = one(rng, _walk(file)), one(rng, _ATTRIBUTES), one(rng, _VALUES)
-    if rng.random() < 0.2:
-        own.attrs.create(name, np.zeros(2, dtype="i8"), dtype=one(rng, ["g", "c16", [("a", "i8")]]))
-    elif rng.random() < 0.1:
-        own.attrs.create(name, file.ref, dtype=h5py.ref_dtype)
+    if values.dtype.kind == "O":
+        new = one(rng, [*_LABELS, values[0]])
     else:
-        own.attrs[name] = value
+        limit = np.iinfo(values.dtype) if values.dtype.kind in "iu" else np.finfo(values.dtype)
+        new = one(
+            rng, [0, 1, -1, 3, limit.max, limit.min, *([np.nan, np.inf, 0.5] if values.dtype.kind == "f" else [])]
+        )
+    how = one(rng, ["all", "order", "one", "one"])
+    with np.errstate(all="ignore"):
+        values[slice(None) if how == "all" else int(rng.integers(0, values.size))] = np.array(new, dtype=values.dtype)
+    own[...] = (rng.permutation(values) if how == "order" else values).reshape(own.shape)
 
 
-def change_attribute(rng: np.random.Generator, file: h5py.File) -> None:
-    """An attribute goes, or gets another value."""
-    own, name = one(rng, [(own, name) for own in _walk(file) for name in own.attrs if name not in ("CLASS", "NAME")])
-    if rng.random() < 0.25:
-        del own.attrs[name]
+def link(rng: np.random.Generator, file: h5py.File) -> None:
+    """A link to elsewhere, to nothing, to itself, or a second name, beside what there is or in its place."""
+    target = one(rng, _walk(file)).name
+    elsewhere = [h5py.SoftLink("/nowhere"), h5py.ExternalLink(_CANARY, "/x"), h5py.ExternalLink("/etc/passwd", "/")]
+    if rng.random() < 0.5 and target != "/":
+        file.move(target, f"{target}_moved")
+        file[target] = one(rng, [h5py.SoftLink(f"{target}_moved"), h5py.SoftLink(target), *elsewhere])
+    else:
+        new = one(rng, [h5py.SoftLink(target), file[target], np.dtype("i8"), *elsewhere])
+        one(rng, _walk(file, h5py.Group))[one(rng, _NAMES)] = new
+
+
+def attribute(rng: np.random.Generator, file: h5py.File) -> None:
+    """An attribute that has a meaning elsewhere, or none, is there; one goes, or gets another value."""
+    own = one(rng, [item for item in _walk(file) if len(item.attrs)])
+    name = one(rng, [*own.attrs, *own.attrs, *_ATTRIBUTES])
+    how = one(rng, ["gone", "value", "value", "value", "odd", "reference"])
+    if how == "gone":
+        own.attrs.pop(name, None)
+    elif how == "odd":
+        own.attrs.create(name, np.zeros(2, dtype="i8"), dtype=one(rng, ["g", "c16", [("a", "i8")]]))
+    elif how == "reference":
+        own.attrs.create(name, file.ref, dtype=h5py.ref_dtype)
     else:
         own.attrs[name] = one(rng, _VALUES)
 
@@ -187,34 +150,10 @@ def rename(rng: np.random.Generator, file: h5py.File) -> None:
         file.move("/aside", other)
 
 
-def groups(rng: np.random.Generator, file: h5py.File) -> None:
-    """Groups, one inside the other, perhaps very deep, with dimensions that share names."""
-    place = file.create_group("/".join([one(rng, _NAMES)] * size(rng, 0, 9)))
-    if rng.random() < 0.5:
-        place.create_dataset("x", data=[1, 2])
-
-
-def dimensions(rng: np.random.Generator, file: h5py.File) -> None:
-    """A scale is detached, or another one attached; a variable becomes a scale."""
-    variables = _walk(file, h5py.Dataset)
-    own, scales = one(rng, [item for item in variables if item.ndim]), [item for item in variables if item.is_scale]
-    axis = own.dims[int(rng.integers(0, own.ndim))]
-    if own.is_scale:
-        one(rng, variables).make_scale("x")
-    elif len(axis) and rng.random() < 0.5:
-        axis.detach_scale(axis[0])
-    elif scales:
-        axis.attach_scale(one(rng, scales))
-
-
 def json_attribute(rng: np.random.Generator, file: h5py.File) -> str:
     """A field of JSON in an attribute."""
     attributes = [(own, name, own.attrs[name]) for own in _walk(file) for name in own.attrs]
-    found = [own for own in attributes if isinstance(own[2], str) and own[2][:1] in ("{", "[")]
-    if not found:
-        change_attribute(rng, file)
-        return "attribute"
-    own, name, value = one(rng, found)
+    own, name, value = one(rng, [each for each in attributes if isinstance(each[2], str) and each[2][:1] in ("{", "[")])
     text, how = mutate_json(rng, value)
     raw = text.encode("utf-8", "surrogatepass")
     fixed = len(raw) <= 60_000 and (b"\x00" in raw or rng.random() < 0.1)
@@ -224,17 +163,26 @@ def json_attribute(rng: np.random.Generator, file: h5py.File) -> str:
 
 
 _CHANGES: tuple[Callable[[np.random.Generator, h5py.File], str | None], ...] = (
-    *[json_attribute] * 12, *[renumber] * 3, *[retype_variable] * 4, *[change_attribute] * 3, *[add_attribute] * 2,
-    *[rename] * 3, relabel, add_variable, links, elsewhere, filters, groups, dimensions,
+    *[json_attribute] * 10, *[renumber] * 4, *[retype] * 4, *[attribute] * 5, *[rename] * 3, *[add] * 3, link,
 )  # fmt: skip
+
+
+def _heap_lengths(rng: np.random.Generator, path: Path) -> None:
+    """The length of a text, where a variable refers to it, becomes another one: of one text, or of all in a heap."""
+    raw = bytearray(path.read_bytes())
+    heaps = [match.start() for match in re.finditer(b"GCOL\x01", bytes(raw))]
+    address = re.escape(struct.pack("<Q", one(rng, heaps)))
+    places = [match.start() - 4 for match in re.finditer(address, bytes(raw)) if match.start() >= 4]
+    for at in places if rng.random() < 0.2 else [one(rng, places)]:
+        raw[at : at + 4] = struct.pack("<I", one(rng, [0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1]))
+    path.write_bytes(raw)
 
 
 def mutate_hdf5(rng: np.random.Generator, path: Path) -> str:
     """Change the structure of an HDF5 file in place."""
-    if rng.random() < 0.2:
-        bomb = one(rng, BOMBS)
-        bomb(rng, path)
-        return f"HDF5: {bomb.__name__}"
+    if rng.random() < 0.1:
+        _heap_lengths(rng, path)
+        return "HDF5: lengths in heaps"
     change = one(rng, _CHANGES)
     with h5py.File(path, "r+") as file:
         how = change(rng, file)

@@ -7,26 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from tests.storage.fuzz.chance import one, size
-
-type Place = tuple[Any, Any]
-"""A dictionary or a list, and a key or an index of it."""
+from tests.storage.fuzz.mutate_text import one, size
 
 _RAW = "\ue000raw\ue000"
 """Stands for text that the JSON library would not write."""
 
-_NUMBERS = (0, 1, -1, 2, 3, -0.0, 0.5, 1e-300, 1e300, 1e-18, 2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30)
-_PLAIN: tuple[Any, ...] = (
-    None, True, False, 0, 1, -1, 0.5, "", "x", "no", [], {}, [[]], [1, "1", None], {"a": 1}, [{}],
+_VALUES: tuple[Any, ...] = (
+    None, True, False, "", "x", "no", [], {}, [[]], [1, "1", None], {"a": 1}, [{}], 0, 1, -1, 2, 3, -0.0, 0.5, 1e-300, 1e300, 1e-18,
+    2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30,
 )  # fmt: skip
 _TEXTS = (
     "\x00", "\x1b[2J", "\u202e", "\u2028", "\u200b", "\ud800", "é\u0301", "\ufeff", "\U0010ffff", "a\nb", " x ", "=1+1",
     "GCOL\x01", "../../x", "os.system",
 )  # fmt: skip
-_CHANGES = (
-    "remove", "retype", "retype", "renumber", "renumber", "raw", "raw", "text", "unknown", "repeat", "swap", "swap", "frame",
-    "widen",
-)  # fmt: skip
+_CHANGES = ("gone", "value", "value", "raw", "text", "unknown", "again", "swap", "wide", "frame")
+_KEYS = ("extra", "__class__", "", "law", "number", "epsilon", "value")
 
 
 def _raw_text(rng: np.random.Generator) -> str:
@@ -39,79 +34,25 @@ def _raw_text(rng: np.random.Generator) -> str:
     ]))  # fmt: skip
 
 
-def _places(value: Any) -> list[Place]:
-    found: list[Place] = []
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Every dictionary or list with each of its keys or indices."""
+    found: list[tuple[Any, Any]] = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, own in items:
         found += [(value, key), *_places(own)]
     return found
 
 
-def _unknown(rng: np.random.Generator, holder: Any, key: Any) -> None:
-    """A key, or an item, that nobody asked for."""
-    if isinstance(holder, dict):
-        holder[one(rng, ["extra", "__class__", "", "law", "number", "epsilon", "value"])] = one(rng, _PLAIN)
-    else:
-        holder.insert(key, one(rng, _PLAIN))
-
-
-def _text(rng: np.random.Generator, holder: Any, key: Any) -> None:
-    """Odd characters in a text or in a key."""
-    odd = one(rng, _TEXTS)
-    if isinstance(holder, dict) and rng.random() < 0.3:
-        holder[f"{key}{odd}"] = holder.pop(key)
-    else:
-        holder[key] = f"{holder[key]}{odd}" if isinstance(holder[key], str) and rng.random() < 0.7 else odd
-
-
-def _repeat(rng: np.random.Generator, holder: Any, key: Any) -> None:
-    """A key is there twice; an item is there again and again."""
-    if isinstance(holder, dict):
-        value = json.dumps(holder[key])
-        holder[key] = f"{_RAW}{value}, {json.dumps(key)}: {value if rng.random() < 0.5 else 1}{_RAW}"
-    else:
-        holder[key:key] = [holder[key]] * size(rng, 0, 10)
-
-
-def _swap(rng: np.random.Generator, holder: Any, key: Any, places: list[Place]) -> None:
-    """Two values change places, or one is copied over the other."""
-    other, there = one(rng, places)
-    mine, its = (json.loads(json.dumps(own)) for own in (holder[key], other[there]))
-    holder[key] = its
-    if rng.random() < 0.5 and (isinstance(other, dict) or there < len(other)):
-        other[there] = mine
-
-
-def _frame(rng: np.random.Generator, holder: Any, key: Any, top: Any) -> None:
+def _frame(rng: np.random.Generator, top: Any) -> None:
     """A few labels along several dimensions, or two along many: far more cells than the file has bytes."""
     dims, labels = one(rng, [(rng.integers(2, 9), rng.integers(2, 200)), (rng.integers(10, 26), 2)])
     names, texts = [f"d{i}" for i in range(dims)], [str(i) for i in range(labels)]
-    frame = {"dims": names, "labels": [texts] * int(dims), "groups": []}
-    if isinstance(top, dict) and "table" in top:
+    if "table" in top:
         top["table"] = {"dimensions": [{"name": name, "labels": texts} for name in names]}
         for part in [*top.get("measured", []), *top.get("exact", [])]:
             part["query"] = {"kind": "total"}
-    elif isinstance(top, dict) and "frame" in top:
-        top["frame"] = frame
-        for part in [*top.get("measurements", []), *top.get("exact", [])]:
-            part["query"] = {"parts": [{"sum": names[: int(rng.integers(0, dims + 1))]}]}
-    elif isinstance(top, dict) and "labels" in top:
-        top.update(frame)
     else:
-        holder[key] = frame
-
-
-def _widen(rng: np.random.Generator, holder: Any, key: Any) -> None:
-    """Very many items of a list, or keys of an object, all different; or a very long text."""
-    count, value = size(rng, 4, 15), holder[key]
-    if isinstance(value, list) and value:
-        first = value[0]
-        more = (f"{first}{i}" if isinstance(first, str) else json.loads(json.dumps(first)) for i in range(count))
-        holder[key] = [*value, *more]
-    elif isinstance(value, dict) and value:
-        holder[key] = value | {f"{next(iter(value))}{i}": 1 for i in range(count)}
-    else:
-        holder[key] = "x" * (8 * count)
+        top.update({"dims": names, "labels": [texts] * int(dims), "groups": []})
 
 
 def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
@@ -120,23 +61,46 @@ def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
     places = _places(value)
     if not places:
         return _raw_text(rng), "JSON: raw"
-    how, (holder, key) = one(rng, _CHANGES), one(rng, places)
-    if how == "remove":
+    how, (holder, key) = (
+        one(rng, ["gone", "value", "value", "raw", "text", "unknown", "again", "swap", "wide", "frame"]),
+        one(rng, places),
+    )
+    own, count, is_keyed = holder[key], size(rng, 4, 15), isinstance(holder, dict)
+    if how == "gone":
         del holder[key]
-    elif how == "retype":
-        holder[key] = one(rng, _PLAIN)
-    elif how == "renumber":
-        numbers = [own for own in places if isinstance(own[0][own[1]], (int, float))]
-        holder, key = one(rng, numbers or [(holder, key)])
-        holder[key] = one(rng, _NUMBERS)
+    elif how == "value":
+        holder[key] = one(rng, _VALUES)
     elif how == "raw":
         holder[key] = _RAW + _raw_text(rng) + _RAW
+    elif how == "text":  # odd characters in a key, or in or instead of a text
+        odd = one(rng, _TEXTS)
+        if is_keyed and rng.random() < 0.3:
+            holder[f"{key}{odd}"] = holder.pop(key)
+        else:
+            holder[key] = f"{own}{odd}" if isinstance(own, str) else odd
+    elif how == "unknown":
+        if is_keyed:
+            holder[one(rng, _KEYS)] = one(rng, _VALUES)
+        else:
+            holder.insert(key, one(rng, _VALUES))
+    elif how == "again":
+        if is_keyed:
+            holder[key] = f"{_RAW}{json.dumps(own)}, {json.dumps(key)}: {one(rng, [json.dumps(own), 1])}{_RAW}"
+        else:
+            holder[key:key] = [own] * size(rng, 0, 10)
     elif how == "swap":
-        _swap(rng, holder, key, places)
-    elif how == "frame":
-        _frame(rng, holder, key, value)
+        other, there = one(rng, places)
+        mine, its = (json.dumps(each) for each in (own, other[there]))
+        other[there] = json.loads(one(rng, [mine, its]))  # exchanged, or copied
+        holder[key] = json.loads(its)
+    elif how == "wide" and isinstance(own, list) and own:
+        holder[key] = [*own, *(f"{own[0]}{i}" if isinstance(own[0], str) else own[0] for i in range(count))]
+    elif how == "wide" and isinstance(own, dict) and own:
+        holder[key] = own | {f"{next(iter(own))}{i}": 1 for i in range(count)}
+    elif how == "frame" and isinstance(value, dict) and ("table" in value or "labels" in value):
+        _frame(rng, value)
     else:
-        {"text": _text, "unknown": _unknown, "repeat": _repeat, "widen": _widen}[how](rng, holder, key)
+        holder[key] = "x" * (8 * count)
     return _written(value), f"JSON: {how} {key!r:.40}"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.storage.fuzz.chance import one, size
+from tests.storage.fuzz.mutate_text import one, size
 
 
 def write_measurements(path: Path, geocode: str, rows: int, numbers: int) -> None:
