@@ -177,7 +177,8 @@ def check_office(tables: tuple[OfficeTable, ...], again: Callable[[], Any], outp
         published, zeros = own.mask("published").values, own.exact_zeros()
         count = 0 if zeros is None else zeros.query.rows
         require(count == int(own.mask("zero", "not_applicable").sum()), "broken invariant", "true zeros are not exact")
-        if published.any() and own.values.dtype.kind == "i":
+        whole = not np.any(np.modf(own.values[published])[0])
+        if published.any() and whole:
             measured = own.measured(DiscreteLaplace(1.0), unmeasured=tuple(STATUSES)[1:])
             require(bool(np.array_equal(measured.unmeasured, ~published)), "broken invariant", "another mask")
 
