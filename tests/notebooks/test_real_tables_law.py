@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,12 +11,9 @@ import xarray as xr
 
 import bayesdp as bdp
 from benchmarks.learnt_law import LAWS, recovered, synthetic
-from notebooks.real_tables_law import learn, learnt_law, of_australia, parted, with_law
+from notebooks.real_tables_law import learnt_law, parted, with_law
 
 STORED = Path(__file__).parents[2] / "notebooks/data/learnt_laws.csv"
-
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-PROFILE = SHARED / "abs2016_working_population"
 
 
 def test_picture_of_a_learnt_law() -> None:
@@ -99,17 +94,3 @@ def test_what_is_stored_is_what_the_guide_says() -> None:
     known = stored[stored["tables"] == "synthetic"]
     assert (known["cells"] >= 100_000).all()
     assert (np.abs(known["mean"] - known["true"]) < 3.5 * known["sd"]).all()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PROFILE.is_dir(), reason="the Australian tables are not here")
-def test_variance_of_the_australian_law() -> None:
-    """States 7 and 8: the law of largest entropy that fits is that of 4, the uniform one, of counts of 6 and more."""
-    law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior="max-entropy")
-    drawn = learn(of_australia(PROFILE, law, "78"), draws=600, tune=200)["posterior"].dataset
-    [name] = [str(own) for own in drawn if str(own).endswith("_law")]
-    variance = drawn[f"{name}_variance"].values
-    assert float(az.rhat(variance)) < 1.05
-    last = drawn[name].values[:, :, -1].mean(axis=(0, 1))
-    assert 0.5 * np.abs(last - 1 / 7).sum() < 0.06
-    assert 3.2 < variance.mean() <= 4.0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,33 +161,3 @@ def test_equal_labels_and_tiny_tables_are_categories():
     assert totals.labels_of_sums(np.stack([halves, halves, 0 * halves])) == {}
     assert totals.labels_of_sums([[3], [1], [2]]) == {}
     assert totals.labels_of_sums([[300, 20], [100, 5], [200, 15]]) == {}
-
-
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-STATS_NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"
-
-
-@pytest.mark.skipif(not STATS_NZ.is_file(), reason="no file of Stats NZ; BAYESDP_SHARED_DATA names its folder")
-def test_stats_nz_age_by_sex(tmp_path):
-    """Rounded to base 3, totals on their own: by the words, and with other words by the numbers."""
-    with STATS_NZ.open(encoding="utf-8") as text:
-        cells = {
-            (own["row_header2"], own["row_header3"].split(",")[0], own["col_header2"]): own["value"]
-            for own in csv.DictReader(text)
-            if own["dimensions"] == "By general electorate"
-            and own["value"]
-            and not {"Total", "Area"} & set(own["row_header2"].split())
-        }
-    cells = {key: value for key, value in cells.items() if key[1] not in ("Median age", "18 Years And Over")}
-    one = tmp_path / "t.csv"
-    lines = [f'"{area}","{age}",{sex},{float(value):.0f}\n' for (area, age, sex), value in cells.items()]
-    one.write_text("area,age,sex,n\n" + "".join(lines))
-    with pytest.raises(ValueError, match="looks like a sum"):
-        read_table(one)
-    table = read_table(one, totals={"age": "Total people", "sex": "Total people"})
-    assert dict(table.sizes) == {"area": 64, "age": 18, "sex": 2}
-    one.write_text(one.read_text().replace("Total people", "Katoa"))
-    with pytest.raises(ValueError, match="age='Katoa' is as large as all others"):
-        read_table(one)
-    with pytest.raises(ValueError, match="sex='Katoa' is as large as all others"):
-        read_table(one, totals={"age": "Katoa"})
