@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import multiprocessing
 import os
 import shutil
 import sys
@@ -40,31 +41,10 @@ def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[O
     # The one other thread is of a library's allocator, and holds no lock of Python.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
-    children = {}
-    for job in range(jobs):
-        pid = os.fork()
-        if pid == 0:
-            _work(cases[job::jobs], seed, shelf, folder, folder / f"outcomes-{job}.jsonl")
-        children[pid] = job
-    failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
-    if failed:
-        raise RuntimeError(f"{len(failed)} of {jobs} processes of the fuzzer ended badly")
-    lines = [line for job in range(jobs) for line in (folder / f"outcomes-{job}.jsonl").read_text("utf-8").splitlines()]
-    return sorted((Outcome(**json.loads(line)) for line in lines), key=lambda own: own.case)
-
-
-def _work(cases: Sequence[int], seed: int, shelf: Path, folder: Path, path: Path) -> None:
-    """What a process of the fuzzer does; it never returns."""
-    status = 1
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for number in cases:
-                outcome = run_case(number, seed, shelf, folder / f"case-{number}")
-                file.write(json.dumps(asdict(outcome)) + "\n")
-                file.flush()
-        status = 0
-    finally:
-        os._exit(status)
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        return pool.starmap(
+            run_case, [(number, seed, shelf, folder / f"case-{number}") for number in cases], chunksize=1
+        )
 
 
 def _warm_up(shelf: Path, folder: Path) -> None:
