@@ -108,9 +108,8 @@ def _many(add: Callable[[h5py.File, int], object], count: int) -> Callable[[Path
 
 def _wide_chunks(file: h5py.File) -> None:
     """Chunks of which nearly everything lies outside of the variable."""
-    file.create_dataset("extra", (30, 1), maxshape=(None, None), dtype="i8", chunks=(1, 900_000), compression=9)[
-        ...
-    ] = 1
+    chunks = {"maxshape": (None, None), "chunks": (1, 900_000), "compression": 9}
+    file.create_dataset("extra", (30, 1), dtype="i8", **chunks)[...] = 1
 
 
 def _columns(path: Path, dims: int, labels: int, query: list[str], lines: str, **changes: object) -> None:
@@ -145,7 +144,6 @@ def _wide_perturbations(path: Path) -> None:
     path.write_text("i,j,p\n" + "".join(f"{i},{2 * i},1\n" for i in range(40_000)))
 
 
-EVERY = list("abcdefg")
 FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "heaps.nc": ("release", "heaps.nc: ", _heaps_in_heaps),
     "length.nc": ("release", "reading it takes more than [0-9]* bytes", _long_label),
@@ -160,7 +158,7 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "wide_chunks.nc": ("release", "wide_chunks.nc: ", lambda path: _release(path, _wide_chunks)),
     "posterior.nc": ("posterior", "read", _posterior),
     "few_rows.csv": ("release", "1000000 lines, of which 999999 are missing", lambda path: _columns(
-        path, 6, 10, EVERY[:6], "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
+        path, 6, 10, list("abcdef"), "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
     "parts.csv": ("release", "parts with .* answers, too many", lambda path: _columns(
         path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
     "equal_rows.parquet": ("measurements", "equal_rows.parquet: reading it takes more than", lambda path: (
@@ -207,7 +205,8 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_a_small_file_takes_little(name, tmp_path):
     """Measured in a process of its own."""
     kind, message, make = FILES[name]
-    path = tmp_path / name
+    path = tmp_path / "input" / name
+    path.parent.mkdir()
     make(path)
     assert path.stat().st_size < 10**6
 
