@@ -92,7 +92,7 @@ def fitted(folder):
 
 def test_a_run_folder_in_the_form_of_then_is_refused(run, monkeypatch):
     """With what a run says of itself as it was then: states were kept in another form, which was never released."""
-    monkeypatch.setattr(fitting, "described", lambda *_: OF_RUN)
+    monkeypatch.setattr(fitting, "fingerprint", lambda **_: OF_RUN)
     with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
         fitted(run)
 
