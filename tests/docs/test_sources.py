@@ -1,13 +1,20 @@
-"""The sources of the site, without building it: every name has a page, every link of a text leads somewhere."""
+"""The sources of the site, without building it: every name has a page, every link and every See Also leads somewhere."""
 
 from __future__ import annotations
 
+import inspect
+import json
 import re
+import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
+from numpydoc.docscrape import NumpyDocString
 
+import bayesdp
 from bayesdp.cli import parser
 from bayesdp.noise.base import law_names, registered_law
 
@@ -29,57 +36,43 @@ def made(tmp_path_factory):
     return folder
 
 
-def public_laws():
-    return [name for name in law_names().split(", ") if laws.full_name(registered_law(name))]
+PUBLIC_LAWS = [name for name in law_names().split(", ") if laws.full_name(registered_law(name))]
 
 
-@pytest.mark.parametrize("package", ["bayesdp", *(f"bayesdp.{own}" for own in (*reference.PUBLIC, *reference.BLOCKS))])
-def test_every_public_name_has_a_page(made, package):
+def test_every_public_name_has_a_page(made):
     entries = "".join(path.read_text() for path in (made / "reference").glob("*.rst"))
     documented = set(re.findall(r"^\.\. auto(?:class|function|data|exception|module):: (\S+)$", entries, re.MULTILINE))
-    owners = reference.owners()
-    for name in import_module(package).__all__:
-        if package == "bayesdp" and name in reference.PUBLIC:
-            assert f"bayesdp.{name}" in documented, name
-        else:
-            assert owners[f"{package}.{name}"] in documented, f"{package}.{name} has no page"
-
-
-def test_the_reference_lists_every_package(made):
+    owners = reference.owners() | {f"bayesdp.{name}": f"bayesdp.{name}" for name in reference.PUBLIC}
+    packages = ["bayesdp", *(f"bayesdp.{own}" for own in (*reference.PUBLIC, *reference.BLOCKS))]
+    names = [f"{package}.{name}" for package in packages for name in import_module(package).__all__]
+    assert not [name for name in names if owners[name] not in documented]
     index = (DOCS / "reference/index.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^/made/reference/(\S+)$", index, re.MULTILINE))
-    assert listed == {path.stem for path in (made / "reference").glob("*.rst") if path.stem.removeprefix("bayesdp.") in (
-        "bayesdp", *reference.PUBLIC, *reference.BLOCKS
-    )}  # fmt: skip
+    assert listed == {own for own in packages if (made / f"reference/{own}.rst").exists()}
 
 
-@pytest.mark.parametrize("name", public_laws())
-def test_every_law_has_its_page(made, name):
-    law = registered_law(name)
-    text = (made / f"reference/{laws.page(law)}.rst").read_text()
-    assert f"_static/laws/{name}.svg" in text
-    assert ":alt: a picture" in text
-    assert f"   ! single: {name}\n" in text
-    assert f"   ! single: {name.replace('-', ' ')}\n" in text  # what a reader types into the search
-    assert re.search(r"PyMC distribution: :py:obj:`bayesdp\.(distributions|papers\.models)\.", text)
-    assert name in publishers.PUBLISHERS, (
-        f"docs/pages/publishers.py says nothing of who publishes data with the law {name!r}"
+def test_every_law_has_its_page(made):
+    for name in PUBLIC_LAWS:
+        law = registered_law(name)
+        text = (made / f"reference/{laws.page(law)}.rst").read_text()
+        assert f"_static/laws/{name}.svg" in text, name
+        assert ":alt: a picture" in text
+        for searched in (name, name.replace("-", " ")):  # what a reader types into the search
+            assert f"   ! single: {searched}\n" in text, name
+        assert re.search(r"PyMC distribution: :py:obj:`bayesdp\.(distributions|papers\.models)\.", text), name
+        missing = [fact for fact in ("support", "mean", "variance") if fact not in law.__doc__.lower()]
+        assert not missing, f"the docstring of {law.__name__} does not say its {missing}"
+    assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS), (
+        "docs/pages/publishers.py says who publishes data with each law"
     )
-    for fact in ("Support", "Mean", "Variance"):
-        assert fact.lower() in law.__doc__.lower(), f"the docstring of {law.__name__} does not say its {fact.lower()}"
 
 
-def test_nothing_is_said_of_laws_that_are_not_there():
-    assert set(publishers.PUBLISHERS) <= set(public_laws())
-
-
-@pytest.mark.parametrize("name", mechanisms.public())
-def test_every_mechanism_has_its_page_with_a_guarantee(made, name):
-    assert name in examples.instances(), f"docs/pages/examples.py has no example of the mechanism {name}"
-    text = (made / f"{examples.page(name).removeprefix('/made/')}.rst").read_text()
-    assert "What an example protects" in text
-    first = examples.guarantee_text(examples.instances()[name]).splitlines()[0].strip()
-    assert first in text
+def test_every_mechanism_has_its_page_with_a_guarantee(made):
+    for name in mechanisms.public():
+        assert name in examples.instances(), f"docs/pages/examples.py has no example of the mechanism {name}"
+        text = (made / f"{examples.page(name).removeprefix('/made/')}.rst").read_text()
+        assert "What an example protects" in text
+        assert examples.guarantee_text(examples.instances()[name]).splitlines()[0].strip() in text
 
 
 def test_the_command_line_is_the_parsers(made):
@@ -90,48 +83,10 @@ def test_the_command_line_is_the_parsers(made):
         assert f"usage: bayesdp {name}" in text
 
 
-@pytest.mark.parametrize(
-    "name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "rescaled-laplace", "cell-key"]
-)
+@pytest.mark.parametrize("name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "cell-key"])
 def test_laws_draw_themselves(tmp_path, name):
-    alt = law_pictures.draw(example_of(name), tmp_path / "law.svg")
-    assert name in alt
+    assert name in law_pictures.draw(example_of(name), tmp_path / "law.svg")
     assert "<svg" in (tmp_path / "law.svg").read_text()
-
-
-def anchors(path: Path) -> set[str]:
-    """Headings as GitHub and MyST make anchors of them, and anchors that were set."""
-    text = re.sub(r"^(```+|~~~+).*?^\1", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    heads = re.findall(r"^#+ +(.*?)\s*$", text, re.MULTILINE)
-    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads)
-    return {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in plain} | set(
-        re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE)
-    )
-
-
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(p for p in DOCS.rglob("*.md") if "made" not in p.parts)]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_of_texts_lead_somewhere(made, page):
-    text = re.sub(r"^(```+)(?!\{).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    links = re.findall(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)", text) + re.findall(r"^:link: (\S+)$", text, re.MULTILINE)
-    for link in links:
-        if re.match(r"(https?|mailto):", link):
-            continue
-        path, _, anchor = link.partition("#")
-        start = DOCS if path.startswith("/") else page.parent
-        target = page if not path else start / path.lstrip("/")
-        if "made" in target.parts:
-            target = made / target.relative_to(DOCS / "made")
-        there = [
-            own
-            for own in (target, *(target.with_name(target.name + end) for end in (".md", ".rst", ".ipynb")))
-            if own.exists()
-        ]
-        assert there, f"{page.relative_to(ROOT)}: {link} leads nowhere"
-        if anchor and there[0].suffix == ".md":
-            assert anchor in anchors(there[0]), f"{page.relative_to(ROOT)}: {link} has no such heading"
 
 
 def test_the_front_page_is_complete():
@@ -139,3 +94,118 @@ def test_the_front_page_is_complete():
     [picture] = re.findall(r"```\{image\} /(\S+)\n:alt: (.{40,})", text)
     assert (DOCS / picture[0]).exists()
     assert text.count("{grid-item-card}") == 6
+
+
+# ------------------------------------------------------------------------------------------------------------- links
+
+PAGES = [*ROOT.glob("*.md"), *(path for path in DOCS.rglob("*.md") if not {"made", "_build"} & set(path.parts))]
+LINK = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)", re.MULTILINE)
+
+
+def without_code(path):
+    """The text without blocks of code, but with the directives of the site."""
+    return re.sub(r"^(`{3,}|~{3,})(?!\{).*?^\1", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def links(text):
+    return [one or other for one, other in LINK.findall(re.sub(r"`[^`\n]*`", lambda own: "x" * len(own[0]), text))]
+
+
+@cache
+def anchors(path):
+    """Headings as code hosts and MyST make anchors of them, and anchors that were set."""
+    text = without_code(path)
+    heads = re.findall(r"^#+ +(.*?)\s*$", text, re.MULTILINE)
+    plain = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", head).lower() for head in heads)
+    own = {re.sub(r"[^\w\- ]", "", head).replace(" ", "-") for head in plain}
+    return own | set(re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE))
+
+
+def wrong(page, link):
+    """What is wrong with a link as a code host follows it: relative to the file, to what is there, and to its headings."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return ""
+    if link.startswith("/"):
+        return "begins with /"
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if not target.is_relative_to(ROOT) or not target.exists() or "made" in target.parts:
+        return "leads nowhere"
+    if parts.fragment and target.suffix == ".md" and parts.fragment not in anchors(target):
+        return "has no such heading"
+    return ""
+
+
+def test_every_link_leads_somewhere():
+    found = [(page, link) for page in PAGES for link in links(without_code(page))]
+    cards = [
+        (page, f"{link}.md")
+        for page in PAGES
+        for link in re.findall(r"^:link: (how\S+)$", page.read_text(), re.MULTILINE)
+    ]
+    assert len(found) > 100
+    assert len(cards) == 5
+    assert not [f"{page}: {link} {why}" for page, link in found + cards if (why := wrong(page, link))]
+    page = DOCS / "how-to" / "not-converged.md"
+    assert wrong(page, "/CALIBRATION.md") == "begins with /"
+    assert wrong(page, "../made/command-line.md") == "leads nowhere"
+    assert wrong(page, "../FILES.md#no-such-heading") == "has no such heading"
+    assert wrong(page, "../FILES.md#several-noisy-files") == ""
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
+def test_notebooks_link_to_notebooks_only(path):
+    """The site has them in another folder than the repository, with no pages beside them but those of notebooks."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    inside = [link for link in links(text) if not urlsplit(link).scheme]
+    assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()]
+
+
+# ---------------------------------------------------------------------------------------------------------- see also
+
+
+def objects():
+    """Public names and the documented members of public classes, each with the object in whose module it is written."""
+    for full in sorted(set(reference.owners().values())):
+        package, _, name = full.rpartition(".")
+        value = getattr(import_module(package), name)
+        if not (isinstance(value, type) or inspect.isroutine(value)) or not value.__module__.startswith("bayesdp"):
+            continue
+        yield full, value, value
+        for member, raw in vars(value).items() if isinstance(value, type) else ():
+            if not member.startswith("_") and not isinstance(raw, (int, str, float)):
+                yield f"{full}.{member}", value, raw
+
+
+def is_there(name, home):
+    """Whether a name means something: in full, in the module it is written in, in a class, or in a public package."""
+    first, *parts = name.split(".")
+    if first in ("bayesdp", "pymc", "arviz", "numpy", "scipy", "xarray", "pandas", "multiprocessing"):
+        starts = [import_module(first)]
+    else:
+        starts, parts = (
+            [sys.modules[home.__module__], home, *map(import_module, reference._packages())],
+            [first, *parts],
+        )
+    for value in starts:
+        for part in parts:
+            inside = sys.modules.get(f"{value.__name__}.{part}") if inspect.ismodule(value) else None
+            value = getattr(value, part, inside)
+        if value is not None:
+            return True
+    return False
+
+
+def test_every_see_also_is_there():
+    looked_at = [
+        (full, name, home)
+        for full, home, value in objects()
+        if "See Also" in (text := inspect.getdoc(value) or "")
+        for names, _ in NumpyDocString(text)["See Also"]
+        for name, _ in names
+    ]
+    assert len(looked_at) > 100
+    assert not [f"{full}: {name}" for full, name, home in looked_at if not is_there(name, home)]
+    assert not is_there("bayesdp.noise.NoSuchLaw", bayesdp.Release)
+    assert not is_there("NoSuchName", bayesdp.Release)

@@ -1,55 +1,54 @@
-"""What notebook 08 counts: cells of households hold all that is measured, and estimates are those of the truth where noise is none."""
+"""What notebook 08 counts, and that its prose says what its stored cells and the stored counties say."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.datasets import read_nmf, write_synthetic_nmf
-from notebooks.measurement_files import CELLS, comparisons, estimates, households
+from benchmarks.calibration.counties import COLUMNS, PRIORS
+from notebooks.measurement_files import CELLS, comparisons, coverage_of_counties, estimates, households
 
-LESSON = Path(__file__).resolve().parents[2] / "models" / "redistricting.py"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def _lesson():
-    spec = importlib.util.spec_from_file_location("redistricting", LESSON)
-    assert spec is not None
-    assert spec.loader is not None
+@pytest.fixture(scope="module")
+def lesson():
+    spec = importlib.util.spec_from_file_location("redistricting", ROOT / "models" / "redistricting.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 @pytest.fixture(scope="module")
-def precise(tmp_path_factory):
+def precise(lesson, tmp_path_factory):
     """A county measured with next to no noise, and its truth."""
-    lesson = _lesson()
     county = lesson.make_county(3, tracts=2, groups=1, blocks=3, dormitories=0.0)
     folder = tmp_path_factory.mktemp("county")
     write_synthetic_nmf(folder, county, variance=0.02, rng=1)
-    total = sum(int(own.sum()) for own in county.values())
-    release = lesson.read_county(folder, total)
-    return lesson, county, release
+    release = lesson.read_county(folder, sum(int(own.sum()) for own in county.values()))
+    return households(release), lesson.true_table(release, county)[:, 0], len(release.measurements)
 
 
 def test_households_have_every_measurement_and_the_total(precise):
-    lesson, county, release = precise
-    smaller, truth = households(release), lesson.true_table(release, county)[:, 0]
+    smaller, truth, count = precise
     assert smaller.frame.dims == ("block", *CELLS)
-    assert len(smaller.measurements) == len(release.measurements) == 44
+    assert len(smaller.measurements) == count == 44
     for own in smaller.measurements:  # sigma**2 of 1/50: an error of one person has a probability of 1e-11
         assert np.array_equal(own.query.apply(truth), own.values)
     assert int(smaller.exact[0].values) == truth.sum()
 
 
-def test_people_in_group_quarters_are_refused(tmp_path):
-    lesson = _lesson()
+def test_people_in_group_quarters_are_refused(lesson, tmp_path):
     county = lesson.make_county(3, tracts=1, groups=1, blocks=2, dormitories=1.0)
     write_synthetic_nmf(tmp_path, county, rng=1)
     release = read_nmf(tmp_path, "05010001", levels=["County", "Block"]).release
@@ -58,8 +57,7 @@ def test_people_in_group_quarters_are_refused(tmp_path):
 
 
 def test_every_method_finds_the_truth_where_there_is_no_noise(precise):
-    lesson, county, release = precise
-    smaller, truth = households(release), lesson.true_table(release, county)[:, 0]
+    smaller, truth, _ = precise
     draws = xr.DataArray(np.broadcast_to(truth, (2, 3, *truth.shape)), dims=("chain", "draw", *smaller.frame.dims))
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"people": draws})})
     found = pd.concat(estimates(smaller, truth, tree))
@@ -76,7 +74,57 @@ def test_every_method_finds_the_truth_where_there_is_no_noise(precise):
     more = pd.concat(comparisons(smaller, truth, tree))
     assert (more["truth"] == (more["probability"] > 0.5)).all()
     black, hispanic = truth[:, 1, 0, 1], truth[:, 1, 1].sum(axis=-1)
-    assert more[(more["level"] == "block") & (more["method"] == "posterior")]["truth"].tolist() == (
-        (hispanic > black).tolist()
-    )
+    of_blocks = more[(more["level"] == "block") & (more["method"] == "posterior")]
+    assert of_blocks["truth"].tolist() == (hispanic > black).tolist()
     assert bdp.gls(smaller, "block").levels[0] == "block"
+
+
+def test_coverage_has_the_standard_error_of_counties():
+    """Two counties that hold 1 of 2 and 4 of 4: 5 of 6, and residuals of -2/3 and 2/3, by hand."""
+    rows = [("vs", i, "tract", "share", "GLS", n, held, 0.25 * n) for i, (n, held) in enumerate([(2, 1), (4, 4)])]
+    found = coverage_of_counties(pd.DataFrame(rows, columns=list(COLUMNS))).loc["share", "tract", "GLS"]
+    names = ["coverage", "standard error", "root mean square error"]
+    np.testing.assert_allclose(found[names].astype(float), [5 / 6, (2 * (8 / 9)) ** 0.5 / 6, 0.5], atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------------- what is stored
+
+STORED = json.loads((ROOT / "notebooks/08-measurement-files.ipynb").read_text(encoding="utf-8"))["cells"]
+PROSE = " ".join(" ".join("".join(own["source"]).split()) for own in STORED if own["cell_type"] == "markdown")
+OUTPUTS = [output for own in STORED for output in own.get("outputs", [])]
+PRINTED = "\n".join("".join(own.get("text", own.get("data", {}).get("text/plain", ""))) for own in OUTPUTS)
+
+
+def percent(number):
+    return f"{number:.1%}".replace("%", " %")
+
+
+def test_every_stored_run_is_judged_converged():
+    assert "Converged by the usual limits" in PRINTED
+    assert re.search(r"(\d+) of (\d+) runs are judged converged", PRINTED).groups() == ("10", "10")
+    assert "NOT converged" not in PRINTED
+
+
+def test_the_shares_of_tracts_that_are_held_are_those_of_the_table():
+    table = PRINTED[re.search(r"^ *share +block ", PRINTED, re.MULTILINE).start() :]
+    number, posterior, of_gls, gls = map(
+        float, re.search(r"^ *tract +posterior +(\S+) +(\S+).*\n *GLS +(\S+) +(\S+)", table, re.MULTILINE).groups()
+    )
+    assert number == of_gls
+    held = round(number * posterior)
+    assert f"held {held} of {number:.0f}**" in PROSE
+    assert f"those of GLS, from the same measurements, held {round(number * gls)}" in PROSE
+    assert f"with a probability of {percent(stats.binom.cdf(held, number, 0.95))}" in PROSE
+
+
+def test_the_coverage_over_counties_is_that_of_the_file():
+    """And within three standard errors of what is promised, as the prose says."""
+    table = pd.read_csv(ROOT / "notebooks/data/calibration_counties.csv")
+    assert tuple(table) == COLUMNS
+    assert set(table["prior"]) <= set(PRIORS)
+    assert not table.duplicated(["prior", "county", "level", "quantity", "method"]).any()
+    found = coverage_of_counties(table).loc["share", "tract", "posterior"]
+    said = f"In {table['county'].nunique()} other counties the posterior held {found['held']:.0f} of {found['numbers']:.0f}"
+    assert said in PROSE
+    assert f"{percent(found['coverage'])} with a standard error of {percent(found['standard error'])}" in PROSE
+    assert abs(found["coverage"] - 0.95) < 3 * found["standard error"]

@@ -51,12 +51,6 @@ def test_the_law_is_not_refuted_and_another_one_is():
     assert "deviations of at most 2: p = 0," in words
 
 
-def test_summed_totals_are_told_of():
-    words = shown("totals that are sums of cells")
-    assert words.count("no measurements of their own") == 1
-    assert "None" in words
-
-
 def test_false_alarms_are_those_that_are_stored():
     with (FOLDER / "data/law_checks.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import bayesdp
+from tests.packaging.test_built import FIT
 
 pytestmark = pytest.mark.system
 
@@ -19,27 +20,18 @@ ROOT = Path(__file__).parents[2]
 
 # The dependencies are found as they are installed; whatever makes bayesdp importable from there (an editable install,
 # with its metadata) is left out, by -S and by a folder of links to everything else.
-SAMPLE = """
-import importlib.metadata, pathlib, sys
-import bayesdp as bdp, pymc as pm
-try:
-    importlib.metadata.version("bayesdp")
-except importlib.metadata.PackageNotFoundError:
-    pass
-else:
-    raise AssertionError("bayesdp is installed: nothing is shown")
-table = {"county": ["Alpha", "Beta", "Gamma"]}
-release = bdp.LatticeLaplace(bdp.Invariants(bdp.Totals(table)), epsilon=1.0).release([30, 8, 3], rng=1)
-with pm.Model(coords=table):
-    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
-    tree = bdp.sample(draws=100, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
-assert tree.posterior["x"].sizes == {"chain": 2, "draw": 100, "county": 3}
+SAMPLE = (
+    FIT
+    + """
+import importlib.metadata
+assert "bayesdp" not in {own.name for own in importlib.metadata.distributions()}, "bayesdp is installed: nothing is shown"
 assert tree.attrs["bayesdp_version"] == bdp.__version__
 release.to_netcdf("release.nc")
 assert bdp.Release.from_netcdf("release.nc") == release
 bdp.report.report(tree, "report.html")
 print(bdp.__file__)
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +56,6 @@ def test_sampling_files_and_the_report_need_no_installed_package(environment, tm
     shown = _run(environment, tmp_path, "-c", SAMPLE)
     assert Path(shown.strip()) == Path(bayesdp.__file__)
     assert f"bayesdp {bayesdp.__version__}" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_the_command_line_runs_from_the_tree(environment, tmp_path):
     assert _run(environment, tmp_path, "-m", "bayesdp", "--version") == f"bayesdp {bayesdp.__version__}\n"
 
 

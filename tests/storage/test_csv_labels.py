@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,25 +35,16 @@ def release(dim: str, labels: list[str | int]) -> Release:
     )
 
 
-def rows_of(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
-
-
-@pytest.mark.parametrize("dim", ["county", "=dim\n", "'=dim", "@"])
+@pytest.mark.parametrize("dim", ["county", "=dim\n", "@"])
 def test_cells_are_neutral_and_come_back(dim, tmp_path):
     made = release(dim, [*LABELS, -3, -2])
     made.to_csv(tmp_path / "made.csv")
     assert Release.from_csv(tmp_path / "made.csv") == made
     for path in tmp_path.iterdir():
-        text = path.read_text(encoding="utf-8")
-        assert obeyed(text) == set(), path
-        if path.suffix == ".csv":
-            rows = rows_of(path)
-            assert len(rows) == len(text.splitlines())
-            for row in rows:
-                assert not any(cell.startswith(("=", "+", "@", "\t", "\r")) for cell in row)
-    header, *rows = rows_of(tmp_path / "made.csv")
+        assert obeyed(path.read_text(encoding="utf-8")) == set(), path
+    text = (tmp_path / "made.csv").read_text(encoding="utf-8")
+    header, *rows = csv.reader(text.splitlines())
+    assert not [cell for row in [header, *rows] for cell in row if cell.startswith(("=", "+", "@", "\t", "\r"))]
     cells = rows[: len(LABELS) + 2]
     assert label_of_csv(header[0]) == dim
     assert [label_of_csv(row[0]) for row in cells[:-2]] == LABELS
@@ -103,39 +93,28 @@ def test_half_a_character_is_refused_before_anything_is_written(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("labels", [[1, "1"], [" a", "b"], ["a ", "b"], ["\u3000a", "b"]])
+@pytest.mark.parametrize("labels", [[1, "1"], ["", "a"], ["a ", "b"], ["\u3000a", "b"]])
 def test_what_text_does_not_keep_is_refused(labels, tmp_path):
     with pytest.raises(ValueError, match="which one CSV file does not keep; use to_netcdf"):
         release("county", labels).to_csv(tmp_path / "made.csv")
     assert not list(tmp_path.iterdir())
 
 
-def test_texts_and_numbers_that_look_alike_are_kept(tmp_path):
-    made = release("county", [-1, "-1"])
-    made.to_csv(tmp_path / "made.csv")
-    assert Release.from_csv(tmp_path / "made.csv") == made
-
-
-def test_tables_of_agencies_are_taken_as_they_stand(tmp_path):
-    (tmp_path / "table.csv").write_text("county,count\n'=a,1\n=a,2\n'b,3\n", encoding="utf-8")
-    assert read_table(tmp_path / "table.csv").coords["county"].values.tolist() == ["'=a", "=a", "'b"]
-
-
-def test_netcdf_files_hold_labels_as_they_are(tmp_path):
-    made = release("county", [*LABELS])
+def test_texts_numbers_and_dimensions_that_look_like_something_else_are_kept(tmp_path):
+    frame = {"=a": ["x", "y"], "b\n": ["=p", "q"]}
+    margins = Release.from_published(frame, exact=[Exact(Margins(frame, ["=a"], ["b\n"]), [1, 2, 2, 1])])
+    for made in (release("county", [-1, "-1"]), margins):
+        made.to_csv(tmp_path / "made.csv", overwrite=True)
+        assert Release.from_csv(tmp_path / "made.csv") == made
+    made = release("county", [*LABELS])  # netCDF has labels as they are
     made.to_netcdf(tmp_path / "release.nc")
     assert Release.from_netcdf(tmp_path / "release.nc") == made
 
 
-def test_margins_by_a_dimension_with_such_a_name(tmp_path):
-    frame = {"=a": ["x", "y"], "b\n": ["=p", "q"]}
-    made = Release.from_published(frame, exact=[Exact(Margins(frame, ["=a"], ["b\n"]), [1, 2, 2, 1])])
-    made.to_csv(tmp_path / "made.csv")
-    assert Release.from_csv(tmp_path / "made.csv") == made
-
-
-def test_a_column_whose_name_holds_nul_is_refused_by_its_file(tmp_path):
-    path = tmp_path / "nul.csv"
+def test_tables_of_agencies_are_taken_as_they_stand(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("county,count\n'=a,1\n=a,2\n'b,3\n", encoding="utf-8")
+    assert read_table(path).coords["county"].values.tolist() == ["'=a", "=a", "'b"]
     path.write_bytes(b"\0,count\nAlpha,14\n")
-    with pytest.raises(ValueError, match=r"nul\.csv, line 1: there is a null character"):
+    with pytest.raises(ValueError, match=r"table\.csv, line 1: there is a null character"):
         read_table(path)

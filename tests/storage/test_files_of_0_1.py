@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 
 import bayesdp as bdp
+from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.noise import TruncatedLaplace
 from bayesdp.streaming import fitting
 from tests.storage.examples import EXAMPLES, lattice
-from tests.storage.written_by_0_1 import FOLDER, STATISTICS, fitted, name_of, summarised
-from tests.streaming.cases import small_release
+from tests.streaming.cases import FRAME, PRIOR, small_release
 
+FOLDER = Path(__file__).parents[1] / "data" / "written_by_0_1"
+"""Files that were written once, while 0.1.0 was made; a later version that writes other files gets a folder of its own."""
+
+STATISTICS = StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other"))
 OF_RUN = json.loads((FOLDER / "run" / "run.json").read_text(encoding="utf-8"))["run"]
-STREAMED = ("posterior", "cells", "diagnostics", "fiber")
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_releases_are_those_that_were_written(example):
     expected = EXAMPLES[example]()
-    release = bdp.Release.from_netcdf(FOLDER / f"{name_of(example)}.nc")
+    release = bdp.Release.from_netcdf(FOLDER / f"{example.replace(' ', '_')}.nc")
     assert release == expected
     assert release.guarantee == expected.guarantee
     assert str(release) == str(expected)
-    for ours, theirs in zip(release.measurements, expected.measurements, strict=True):
-        np.testing.assert_array_equal(ours.values, theirs.values)
-    for ours, theirs in zip(release.exact, expected.exact, strict=True):
-        np.testing.assert_array_equal(ours.values, theirs.values)
 
 
 def test_a_release_of_statistics_is_the_one_that_was_written():
@@ -39,7 +40,7 @@ def test_a_release_of_statistics_is_the_one_that_was_written():
 
 
 @pytest.mark.parametrize(("name", "release"), [("sampled", lattice), ("streamed", small_release)])
-def test_posteriors_have_their_draws_release_and_summary(name, release):
+def test_posteriors_have_their_draws_release_and_summary(name, release, capsys):
     tree, read = read_posterior(str(FOLDER / f"{name}.nc"))
     assert read == release()
     with h5py.File(FOLDER / f"{name}.nc") as file:  # another reader
@@ -48,7 +49,8 @@ def test_posteriors_have_their_draws_release_and_summary(name, release):
         answers = exact.query.apply(tree["posterior"]["x"].values)
         np.testing.assert_array_equal(answers, np.broadcast_to(exact.values, answers.shape))
     stored = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    _assert_close(json.loads(summarised(FOLDER / f"{name}.nc")), stored)
+    main(["summary", str(FOLDER / f"{name}.nc"), "--format", "json"])
+    _assert_close(json.loads(capsys.readouterr().out), stored)
 
 
 def _assert_close(found, stored):
@@ -73,17 +75,32 @@ def run(tmp_path):
     return shutil.copytree(FOLDER / "run", tmp_path / "run")
 
 
+def fitted(folder):
+    """The run of a hierarchy whose folder is stored goes on."""
+    record = {"x": bdp.Identity(FRAME)}
+    given = {
+        "draws": 40,
+        "tune": 20,
+        "chains": 2,
+        "random_seed": 7,
+        "quiet": True,
+        "progressbar": False,
+        "record": record,
+    }
+    return bdp.fit_hierarchy(small_release(), PRIOR, **given, journal=folder, resume=True)
+
+
 def test_a_run_folder_in_the_form_of_then_is_refused(run, monkeypatch):
     """With what a run says of itself as it was then: states were kept in another form, which was never released."""
-    monkeypatch.setattr(fitting, "described", lambda *_: OF_RUN)
+    monkeypatch.setattr(fitting, "fingerprint", lambda **_: OF_RUN)
     with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
-        fitted(run, resume=True)
+        fitted(run)
 
 
 def test_another_version_does_not_go_on_with_it_and_names_both(run, monkeypatch):
     monkeypatch.setattr(bdp, "__version__", "0.2.0")
     with pytest.raises(ValueError, match=rf"another version of bayesdp \({OF_RUN['bayesdp']}\).* this one \(0\.2\.0\)"):
-        fitted(run, resume=True)
+        fitted(run)
     assert {path.name for path in (FOLDER / "run").iterdir()} <= {path.name for path in run.iterdir()}
 
 

@@ -6,16 +6,12 @@ import json
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -25,12 +21,10 @@ from bayesdp.release import Release
 from bayesdp.storage import hdf5
 from tests.storage.examples import lattice
 from tests.storage.fuzz import case, child
-from tests.storage.fuzz.hdf5_bombs import BOMBS, add_zeros
 from tests.storage.fuzz.known import KNOWN
 from tests.storage.fuzz.mutate import mutate
 from tests.storage.fuzz.outcome import Outcome
 from tests.storage.fuzz.readers import check_netcdf, check_same, command
-from tests.storage.fuzz.table import table
 from tests.storage.fuzz.targets import TARGETS, Target
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,61 +58,60 @@ def test_no_file_does_harm(tmp_path):
 
 
 @pytest.fixture
-def judged(tmp_path) -> Callable[..., Outcome]:
+def judged(tmp_path):
     """The verdict on a reader of our own, given a valid file."""
     homes = count()
 
-    def judge(read: Callable[[Path], Any], check: Any = check_same, spoil: Any = None) -> Outcome:
+    def judge(read, check=check_same, spoil=lambda file: None):
         home = tmp_path / f"case-{next(homes)}"
         for own in ("input", "elsewhere", "output", "cwd"):
             (home / own).mkdir(parents=True)
         path = home / "input" / "release.nc"
         lattice().to_netcdf(path)
-        if spoil is not None:
-            with h5py.File(path, "r+") as file:
-                spoil(file)
-        return case._judged(0, Target("ours", (), "hdf5", read, check, 1), "nothing", 1, path, home)
+        with h5py.File(path, "r+") as file:
+            spoil(file)
+        return case.judged(0, Target("ours", (), read, check, 1), "nothing", 1, path, home)
 
     return judge
 
 
-def burn(path: Path) -> None:
+def burn(path):
     while True:
         pass
 
 
-def ask(path: Path) -> None:
+def ask(path):
     try:
         np.ones(2**38)
     except MemoryError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def write_below(path: Path) -> None:
+def write_below(path):
     """As a library in C does: no event of Python."""
     h5py.File(path.parent.parent / "elsewhere" / "new.h5", "w").close()
 
 
-def change(path: Path) -> None:
+def change(path):
     with h5py.File(path, "r+") as file:
         file.attrs["x"] = 1
 
 
-def import_odd(path: Path) -> None:
+def import_odd(path):
     source = path.parent.parent / "output" / "odd_module.py"
     source.write_text("")
     sys.path.insert(0, str(source.parent))
     __import__("odd_module")
 
 
-def refuse(told: str) -> Callable[[Path], None]:
-    def read(path: Path) -> None:
+def refuse(told):
+    def read(path):
         raise ValueError(told.replace("FILE", str(path)))
 
     return read
 
 
-HARM: dict[str, tuple[Callable[[Path], Any], str]] = {
+HARM = {
     "hangs": (lambda path: time.sleep(1000), "hung"),
     "takes long": (burn, "time"),
     "takes memory": (lambda path: bytearray(b"1") * (330 * 2**20) and None, "memory"),
@@ -126,17 +119,17 @@ HARM: dict[str, tuple[Callable[[Path], Any], str]] = {
     "crashes": (lambda path: os.kill(os.getpid(), signal.SIGSEGV), f"signal {int(signal.SIGSEGV)}"),
     "leaves": (lambda path: os._exit(0), "ended without a word"),
     "starts a process": (lambda path: subprocess.run(["true"], check=True) and None, "did more than reading"),
-    "opens a socket": (lambda path: socket.socket() and None, "did more than reading"),
     "unpickles": (lambda path: pickle.loads(b"cos\ngetcwd\n.") and None, "did more than reading"),
     "writes": (lambda path: Path("found.txt").write_text("x") and None, "did more than reading"),
     "writes without Python": (write_below, "wrote elsewhere"),
     "changes its file": (change, "changed its file"),
     "imports": (import_odd, "imported an odd module"),
     "falls": (lambda path: {}["number"], "traceback: KeyError in outside bayesdp"),
-    "names no file": (refuse("it is wrong"), "refusal without the file's name, outside bayesdp"),
+    "names no file": (refuse("it is wrong"), "refusal without the file's name"),
     "says several lines": (refuse("FILE:\nwrong"), "refusal of several lines"),
     "says controls": (refuse("FILE: \x1b[2J"), "refusal with control characters"),
-}  # fmt: skip
+    "forgets itself": (lambda path: np.random.default_rng().random(), "reading is not repeatable"),
+}
 
 
 @pytest.mark.parametrize("kind", HARM)
@@ -152,25 +145,15 @@ def test_the_fuzzer_sees(kind, judged, monkeypatch):
     assert outcome.sort == sort
 
 
-def test_a_reader_that_forgets_itself_is_seen(judged):
-    """Another answer each time, another object after writing, an invariant that does not hold."""
-    assert judged(lambda path: np.random.default_rng().random()).sort == "reading is not repeatable"
-
-
-def test_a_release_that_contradicts_itself_is_seen(judged):
-    outcome = judged(lambda path: replace(Release.from_netcdf(path), simulated=False), check_netcdf)
-    assert outcome.verdict == "defect"
-
-
-def test_good_readers_are_left_in_peace(judged):
-    outcome = judged(Release.from_netcdf, check_netcdf)
-    assert (outcome.verdict, outcome.sort) == ("accepted", "")
-    assert outcome.seconds < 2
-
-
-def test_a_refusal_is_no_defect(judged):
-    assert judged(refuse("FILE: it is wrong")).verdict == "refused"
-    assert judged(command("summary", "FILE")).verdict == "refused"  # a release is no posterior
+def test_verdicts_on_our_own_readers(judged):
+    """A release that contradicts itself is a defect; a refusal is none."""
+    wrong = judged(lambda path: replace(Release.from_netcdf(path), simulated=False), check_netcdf)
+    good = judged(Release.from_netcdf, check_netcdf)
+    refused = judged(refuse("FILE: it is wrong"))
+    no_posterior = judged(command("summary", "FILE"))
+    assert [own.verdict for own in (wrong, good, refused, no_posterior)] == ["defect", "accepted", "refused", "refused"]
+    assert good.sort == ""
+    assert good.seconds < 2
 
 
 def test_a_reader_without_its_check_is_seen(judged, monkeypatch):
@@ -178,7 +161,10 @@ def test_a_reader_without_its_check_is_seen(judged, monkeypatch):
     monkeypatch.setattr(hdf5._Checker, "groups_of", lambda self, path: ["/"])
     monkeypatch.setattr(hdf5, "in_child", lambda read, path, limits: read())
     monkeypatch.setattr(case, "MEGABYTES", 50.0)
-    spoil = partial(add_zeros, name="extra", chunks=20, cells=500_000, kind="i8")
+
+    def spoil(file):
+        file.create_dataset("extra", data=np.zeros(10_000_000), chunks=(500_000,), compression=9).make_scale("extra")
+
     assert judged(hdf5.load_netcdf, check_netcdf, spoil).sort == "memory"
 
 
@@ -187,27 +173,18 @@ def test_a_case_is_made_again_by_its_number(tmp_path):
     shelf = tmp_path / "shelf"
     shelf.mkdir()
     lattice().to_netcdf(shelf / "a.nc")
-    lattice().to_csv(shelf / "columns.csv")
-    made: dict[str, list[Any]] = {"first": [], "second": []}
-    for name, contents in made.items():
-        for number in range(30):
-            path = tmp_path / f"{name}-{number}.nc"
-            path.write_bytes((shelf / "a.nc").read_bytes())
-            mutation = child.in_child(
-                lambda tell, _, n=number, p=path: tell({"how": mutate(np.random.default_rng([7, n]), p, shelf)})
-            )
-            contents.append((mutation.told, path.read_bytes()))
-    assert made["first"] == made["second"]
-    assert len({how for told, _ in made["first"] for how in str(told)}) > 10
 
+    def made(number):
+        path = tmp_path / "made.nc"
+        path.write_bytes((shelf / "a.nc").read_bytes())
+        mutation = child.in_child(
+            lambda tell, _: tell({"how": mutate(np.random.default_rng([7, number]), path, shelf)})
+        )
+        return mutation.told, path.read_bytes()
 
-@pytest.mark.parametrize("bomb", BOMBS, ids=lambda own: own.__name__)
-def test_bombs_are_small_files(bomb, tmp_path, make_rng):
-    for seed in range(3):
-        path = tmp_path / f"{seed}.nc"
-        lattice().to_netcdf(path)
-        bomb(make_rng(seed), path)
-        assert path.stat().st_size < 2**20
+    first, second = ([made(number) for number in range(20)] for _ in range(2))
+    assert first == second
+    assert len({content for _, content in first}) > 10
 
 
 def test_every_target_has_its_turn():
@@ -215,16 +192,3 @@ def test_every_target_has_its_turn():
     names = [case.target_of(number, np.random.default_rng(3)).name for number in range(len(KNOWN) + len(TARGETS))]
     assert names[: len(KNOWN)] == [own.target for own in KNOWN]
     assert set(names[len(KNOWN) :]) == {own.name for own in TARGETS}
-    assert len(KNOWN) + 100 < CASES
-
-
-def test_the_table_names_one_case_of_each_class():
-    outcomes = [
-        Outcome(1, "a", "x", "refused", seconds=0.5, megabytes=3.0),
-        Outcome(2, "a", "flip", "defect", "time", "9 s", seconds=9.0, megabytes=5.0),
-        Outcome(3, "b", "y", "accepted"),
-    ]
-    told = table(outcomes, "/somewhere")
-    assert "time: 1 (cases 2)" in told
-    assert "9.0" in told
-    assert told.splitlines()[4].split()[:5] == ["all", "3", "1", "1", "1"]

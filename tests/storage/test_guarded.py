@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 import h5py
@@ -28,49 +27,48 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on
 LIMITS = Limits(2**24, 1.0, "; ask somebody")
 
 
-def burn() -> None:
+def burn():
     while True:
         pass
 
 
-def fail(error: Exception) -> Callable[[], None]:
-    def read() -> None:
+def fail(error):
+    def read():
         raise error
 
     return read
 
 
-ENDS: dict[str, tuple[Callable[[], object], str]] = {
+TOO_MUCH = r"reading it takes more than 16777216 bytes"
+ENDS = {
     "time": (burn, r"reading it takes more than 1 s of a processor, the most for a file of this size$"),
     "crash": (
         lambda: os.kill(os.getpid(), signal.SIGSEGV),
         "the file is damaged: reading it ends a process with SIGSEGV",
     ),
-    "an end without a word": (
-        lambda: os._exit(0),
-        "reading it takes more than 16777216 bytes, the most for a file of this size; ask somebody$",
-    ),
+    "an end without a word": (lambda: os._exit(0), rf"{TOO_MUCH}, the most for a file of this size; ask somebody$"),
     "error": (fail(KeyError("x\x1b[2J")), r"a\.nc: 'x\\x1b\[2J'$"),
     "error without words": (fail(AssertionError()), r"a\.nc: AssertionError$"),
     "error of several lines": (fail(ValueError("one\n two")), r"a\.nc: one two$"),
-    "error of a library": (fail(OSError("Unable to allocate it")), "reading it takes more than 16777216 bytes"),
+    "error of a library": (fail(OSError("Unable to allocate it")), TOO_MUCH),
     "a long error": (fail(ValueError("ü" * 10**6)), r"a\.nc: ü{1000}"),
     "exit": (lambda: sys.exit(3), "reading it takes more than"),
 }
 
 
+def limits_and_files():
+    return [resource.getrlimit(own) for own in (resource.RLIMIT_CPU, resource.RLIMIT_AS)], len(os.listdir("/dev/fd"))
+
+
 @pytest.mark.parametrize("kind", ENDS)
 def test_however_it_ends_one_line_names_the_file(kind, capfd):
     read, message = ENDS[kind]
-    before = [resource.getrlimit(own) for own in (resource.RLIMIT_CPU, resource.RLIMIT_AS)], len(os.listdir("/dev/fd"))
+    before = limits_and_files()
     with pytest.raises(ValueError, match=message) as caught:
         in_child(read, "folder/a.nc", LIMITS)
     assert str(caught.value).startswith("folder/a.nc: ")
     assert "\n" not in str(caught.value)
-    assert before == (
-        [resource.getrlimit(own) for own in (resource.RLIMIT_CPU, resource.RLIMIT_AS)],
-        len(os.listdir("/dev/fd")),
-    )
+    assert limits_and_files() == before
     with suppress(ChildProcessError):  # other tests' children may live, and none has ended without being waited for
         assert os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
     assert capfd.readouterr() == ("", "")
@@ -84,11 +82,13 @@ def test_memory_is_limited():
         in_child(lambda: mmap.mmap(-1, 2**26), "a.nc", LIMITS)  # not of memory that this process has freed
 
 
-def test_what_is_read_comes_back():
+def test_what_is_read_comes_back(capfd):
     found = in_child(lambda: {"a": np.arange(1000), "b": ["x", None, 0.5]}, "a.nc", LIMITS)
     assert found["a"].tolist() == list(range(1000))
     assert found["b"] == ["x", None, 0.5]
     found["a"][0] = 7  # it is the caller's own
+    in_child(lambda: os.write(1, b"much"), "a.nc", LIMITS)
+    assert capfd.readouterr() == ("", "")
     with pytest.raises(ValueError, match=r"a\.nc: .*pickle"):
         in_child(threading.Lock, "a.nc", LIMITS)
 
@@ -121,11 +121,6 @@ def test_a_child_that_waits_is_ended(monkeypatch):
     monkeypatch.setattr(guarded, "_patience", lambda limits: 0.2)
     with pytest.raises(ValueError, match=r"a\.nc: reading it did not end within 0 s"):
         in_child(lambda: time.sleep(1000), "a.nc", LIMITS)
-
-
-def test_nothing_is_said_of_a_file_that_is_fine(capfd):
-    in_child(lambda: os.write(1, b"much"), "a.nc", LIMITS)
-    assert capfd.readouterr() == ("", "")
 
 
 def test_where_children_are_not_kept():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -35,7 +34,7 @@ def refused(path: Path, message: str) -> None:
     assert peak < 50e6
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.999])
 def test_truncated(stored, share):
     whole = stored.read_bytes()
     stored.write_bytes(whole[: int(share * len(whole))])
@@ -51,23 +50,23 @@ def test_no_netcdf_at_all(tmp_path):
         Release.from_netcdf(tmp_path / "c.nc")
 
 
-def with_attribute(name: str, value) -> Callable[[h5py.File], None]:
+def with_attribute(name, value):
     return lambda file: file.attrs.__setitem__(name, value)
 
 
-def replaced(name: str, **how) -> Callable[[h5py.File], None]:
-    def change(file: h5py.File) -> None:
+def replaced(name, **how):
+    def change(file):
         del file[name]
         file.create_dataset(name, **how)
 
     return change
 
 
-def created(*shape, **how) -> Callable[[h5py.File], None]:
+def created(*shape, **how):
     return lambda file: file.create_dataset("extra", *shape, **how)
 
 
-def named(make: Callable[[h5py.File], object]) -> Callable[[h5py.File], None]:
+def named(make):
     return lambda file: file.__setitem__("extra", make(file))
 
 
@@ -91,27 +90,23 @@ def huge_chunk(file):
 
 HOSTILE = {
     "numbers of any length": (created((2,), dtype=h5py.vlen_dtype(np.int64)), "extra holds objects"),
-    "references": (created((2,), dtype=h5py.ref_dtype), "extra holds objects"),
     "compound type": (created((2,), dtype=[("a", "i8"), ("b", "f8")]), "extra holds objects"),
     "opaque type": (created(data=np.array([b"ab"], dtype="V2")), "extra holds objects"),
     "soft link": (named(lambda file: h5py.SoftLink("/measured_0")), "extra is a link to somewhere else"),
     "external link": (named(lambda file: h5py.ExternalLink("/etc/passwd", "/")), "extra is a link to somewhere else"),
     "hard link": (named(lambda file: file["measured_0"]), "second name"),
-    "circle": (named(lambda file: file["/"]), "is a group"),
     "virtual dataset": (virtual, "takes its data from other files"),
     "external data": (created((4,), dtype="i8", external=[("/etc/passwd", 0, 32)]), "takes its data from other files"),
     "named type": (named(lambda file: np.dtype("i8")), "neither a variable nor a group"),
     "group": (lambda file: file.create_group("extra"), "extra is a group"),
     "filter": (plugin, "filter other than deflate"),
     "terabytes": (created((10**12,), dtype="i8", chunks=(10**6,)), "declares 1000000000000 values, more than the limit"),
-    "more than int64 bytes": (created((10**9, 10**9), dtype="i8", chunks=(10**3, 10**3)), "more than the limit"),
     "nothing written": (created((10**6,), dtype="i8", chunks=(1000,)), "1000000 values, but the file holds only 0 bytes"),
     "huge chunk": (huge_chunk, "release.nc: "),
     "null dataspace": (created(data=h5py.Empty("i8")), "holds nothing"),
     "unknown variable": (
         lambda file: file.create_dataset("extra", data=[1, 2, 3]).dims[0].attach_scale(file["county"]), "other variables.*'extra'",
     ),
-    "variable without labels": (created(data=[1]), "release.nc"),
     "unknown attribute": (with_attribute("secret", "x"), "unknown: 'secret'"),
     "object attribute": (with_attribute("note", np.array([(1, 2)], dtype=[("a", "i4"), ("b", "i4")])), "holds objects"),
     "newer version": (with_attribute("bayesdp_schema", 99), "version 99 of the schema.*upgrade"),
@@ -125,39 +120,20 @@ HOSTILE = {
     "wrong shape": (replaced("measured_0", data=np.zeros((2, 3), dtype="i8")), "measured_0 must have dimensions"),
     "changed number": (lambda file: file["measured_0"].write_direct(np.full((3, 2), 7)), "keeps its invariants"),
     "changed total": (lambda file: file["exact_0"].write_direct(np.array([20, 30, 10, 38, 23])), "contradict"),
-    "negative total": (lambda file: file["exact_0"].write_direct(np.array([-1, 51, 10, 38, 22])), "at least 0"),
+    "text that is not UTF-8": (lambda file: file["county"].__setitem__(0, b"\xff\xfe"), "utf-8"),
     "changed label": (lambda file: file["county"].write_direct(np.array(["A", "B", "C"], dtype=object)), "'county'"),
     "missing variable": (lambda file: file.__delitem__("exact_0"), "exact_0 is missing"),
     "scaled numbers": (lambda file: file["measured_0"].attrs.__setitem__("scale_factor", 2.0), "unknown attributes"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile(kind, stored):
-    change, message = HOSTILE[kind]
-    with h5py.File(stored, "r+") as file:
-        change(file)
-    refused(stored, message)
-
-
-def change_json(attribute: str, change: Callable[[dict], object]):
-    def run(file: h5py.File) -> None:
-        value = json.loads(file.attrs[attribute])
-        change(value)
-        file.attrs[attribute] = json.dumps(value)
-
-    return run
-
-
 DESCRIPTIONS = {
     "unknown law": ("measurements", lambda v: v[0].update(law={"law": "os.system"}), "unknown noise law 'os.system'"),
     "law parameter": ("measurements", lambda v: v[0]["law"].update(run="rm"), "no parameter 'run'"),
     "negative scale": ("measurements", lambda v: v[0]["law"].update(epsilon=-1.0), "epsilon must be"),
-    "text for scale": ("measurements", lambda v: v[0]["law"].update(epsilon="small"), "epsilon must be"),
     "other variable": ("measurements", lambda v: v[0].update(variable="exact_0"), "names the variable 'exact_0'"),
     "unknown key": ("measurements", lambda v: v[0].update(extra=1), "unknown: 'extra'"),
     "unknown query": ("measurements", lambda v: v[0].update(query={"parts": [{"eval": ["1"]}]}), "unknown kind"),
-    "number as query": ("measurements", lambda v: v[0].update(query=3), "a query must be of type dict"),
     "unknown dimension": ("exact", lambda v: v[0].update(query={"parts": [{"sum": ["age"]}]}), "age"),
     "list as dimension": ("exact", lambda v: v[0].update(query={"parts": [{"sum": [["county"]]}]}), "release.nc"),
     "unknown sign": ("exact", lambda v: v[0].update(sign="<"), "sign must be one of"),
@@ -170,18 +146,24 @@ DESCRIPTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", DESCRIPTIONS)
-def test_hostile_descriptions(kind, stored):
-    attribute, change, message = DESCRIPTIONS[kind]
+def change_json(attribute, change):
+    def run(file):
+        value = json.loads(file.attrs[attribute])
+        change(value)
+        file.attrs[attribute] = json.dumps(value)
+
+    return run
+
+
+HOSTILE |= {name: (change_json(attribute, change), told) for name, (attribute, change, told) in DESCRIPTIONS.items()}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile(kind, stored):
+    change, message = HOSTILE[kind]
     with h5py.File(stored, "r+") as file:
-        change_json(attribute, change)(file)
+        change(file)
     refused(stored, message)
-
-
-def test_text_that_is_not_utf8(stored):
-    with h5py.File(stored, "r+") as file:
-        file["county"][0] = b"\xff\xfe"
-    refused(stored, "utf-8")
 
 
 def test_the_limit_can_be_raised_and_lowered(stored):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import nullcontext
 
 import fastjsonschema
 import jsonschema
@@ -15,7 +16,7 @@ from bayesdp.consistency import PostProcessedWarning
 from bayesdp.measurements import Exact, Measured
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
-from bayesdp.storage.noise_json import check_noise_json, noise_json_schema
+from bayesdp.storage.noise_json import noise_json_schema
 from tests.storage.examples import lattice, several
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
@@ -54,83 +55,67 @@ def files(tmp_path):
 
 def test_a_file_written_by_hand(files):
     """The oracle is typed: what the two files say is this release."""
-    expected = Release.from_published(
-        TABLE,
-        [
-            Measured(
-                Identity(TABLE),
-                [[12, np.nan], [-3, 7]],
-                bdp.noise.DiscreteGaussian(5.0),
-                unmeasured=[("Alpha", "High")],
-            )
-        ],
-        [Exact(Totals(TABLE), 30)],
-    )
+    law, missing = bdp.noise.DiscreteGaussian(5.0), [("Alpha", "High")]
+    cells = Measured(Identity(TABLE), [[12, np.nan], [-3, 7]], law, unmeasured=missing)
+    expected = Release.from_published(TABLE, [cells], [Exact(Totals(TABLE), 30)])
     assert files() == expected
-    blank = [{**SIDECAR["measured"][0], "not_published": "blank"}]
-    assert files(measured=blank) == expected
+    assert files(measured=[{**SIDECAR["measured"][0], "not_published": "blank"}]) == expected
 
 
 def test_one_column_with_cells_margins_and_groups(files):
     """Cells, margins of a group and the total stand in one column, each under its own law."""
-    csv = "state,county,n,\nIL,a,4,x\nIL,b,5,x\n,c,6,x\nIL,,10,x\nIN,,7,x\n,,15,x\n".replace(",x", "").replace(
-        "n,\n", "n\n"
-    )
+    csv = "state,county,n\nIL,a,4\nIL,b,5\n,c,6\nIL,,10\nIN,,7\n,,15\n"
     table = {
         "dimensions": [{"name": "county", "labels": ["a", "b", "c"]}],
         "groups": [{"name": "state", "dimension": "county", "labels": ["IL", "IL", "IN"]}],
     }
+    sums = {"kind": "stack", "parts": [{"kind": "margin", "by": ["state"]}, {"kind": "total"}]}
     measured = [
         {"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-laplace", "b": 2}},
-        {
-            "column": "n",
-            "query": {"kind": "stack", "parts": [{"kind": "margin", "by": ["state"]}, {"kind": "total"}]},
-            "law": {"law": "discrete-laplace", "b": 1},
-        },
+        {"column": "n", "query": sums, "law": {"law": "discrete-laplace", "b": 1}},
     ]
     release = files(csv, table=table, measured=measured, exact=[])
     assert [own.values.tolist() for own in release.measurements] == [[4, 5, 6], [10, 7, 15]]
+    assert [own.law for own in release.measurements] == [bdp.noise.DiscreteLaplace(2), bdp.noise.DiscreteLaplace(1)]
     assert release.measurements[1].query.names == ["state=IL", "state=IN", "total"]
     with pytest.raises(ValueError, match=r"line 4, column 'state': state of county=c is 'IN', got 'IL'"):
         files(csv.replace(",c,", "IL,c,"), table=table, measured=measured, exact=[])
+
+
+def test_margins_of_three_dimensions_by_hand(files):
+    """Every kept set has lines of its own, whatever the order in which `by` names it."""
+    table = {"dimensions": [{"name": name, "labels": ["x", "y"]} for name in "abc"]}
+    measured = [{"column": "n", "query": {"kind": "margin", "by": ["c", "a"]}, "law": {"law": "laplace", "b": 1}}]
+    release = files("c,a,n\nx,x,0\nx,y,1\ny,x,2\ny,y,3\n", table=table, measured=measured, exact=[])
+    assert release.measurements[0].query == Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
+    assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
 
 
 def test_guarantee_mechanism_and_notes_travel(tmp_path):
     release = lattice()
     release.to_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
     again = Release.from_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
-    assert again.guarantee == release.guarantee
-    assert again.mechanism == release.mechanism
-    assert again.simulated
+    assert (again.guarantee, again.mechanism, again.simulated) == (release.guarantee, release.mechanism, True)
     plain = json.loads((tmp_path / "b.json").read_text())
     assert plain["measured"][0]["invariants"]["kind"] == "stack"
     assert Release.from_csv(tmp_path / "a.csv", noise=plain) == release
-
-
-def test_an_assumption_travels(tmp_path):
-    part = Exact(Totals(TABLE), 40, "<=", assumption="suppressed because it was small")
-    release = Release.from_published(TABLE, exact=[part])
-    release.to_csv(tmp_path / "DATA.csv")
-    assert Release.from_csv(tmp_path / "DATA.csv").exact == (part,)
+    assumed = Exact(Totals(TABLE), 40, "<=", assumption="suppressed because it was small")
+    Release.from_published(TABLE, exact=[assumed]).to_csv(tmp_path / "DATA.csv")
+    assert Release.from_csv(tmp_path / "DATA.csv").exact == (assumed,)
 
 
 def test_a_linear_query_with_a_unit_and_a_dimension_called_answer(tmp_path):
     table = {"answer": ["yes", "no"], "measured_0": [1, 2]}
     query = LinearQuery.of_values(table, [[0.5, 1.5, 0.0, 2.0]], ["income"])
-    release = Release.from_published(
-        table, [Measured(query, [7], bdp.noise.DiscreteGaussian(3.0))], [Exact(Totals(table), 9)]
-    )
+    noisy = Measured(query, [7], bdp.noise.DiscreteGaussian(3.0))
+    release = Release.from_published(table, [noisy], [Exact(Totals(table), 9)])
     release.to_csv(tmp_path / "DATA.csv")
     header = (tmp_path / "DATA.csv").read_text().splitlines()[0]
     assert header == "answer,measured_0,answer_,measured_0_,exact_0"
     assert Release.from_csv(tmp_path / "DATA.csv") == release
 
 
-def test_labels_that_one_csv_file_does_not_keep(tmp_path):
-    for labels in (["1", 1], ["", "a"], [" a", "b"]):
-        release = Release.from_published({"d": labels}, exact=[Exact(Totals({"d": labels}), 3)])
-        with pytest.raises(ValueError, match=r"labels of 'd'.*use to_netcdf"):
-            release.to_csv(tmp_path / "DATA.csv")
+def test_a_query_that_one_csv_file_does_not_keep(tmp_path):
     twice = Totals(TABLE) + Totals(TABLE)
     release = Release.from_published(TABLE, [Measured(twice, np.array([3, 4]), bdp.noise.Laplace(2.0))])
     with pytest.raises(ValueError, match="asks twice for the same sum"):
@@ -169,122 +154,76 @@ def test_two_files_that_do_not_belong_together(tmp_path):
 
 def _with(path, value):
     """The sidecar with one entry changed; None removes it."""
-    changed = copy.deepcopy(SIDECAR)
-    *lead, last = path
-    holder = changed
+    changed = holder = copy.deepcopy(SIDECAR)
+    *lead, last = [int(step) if step.isdigit() else step for step in path.split("/")]
     for key in lead:
         holder = holder[key]
+    holder[last] = value
     if value is None:
         del holder[last]
-    else:
-        holder[last] = value
     return changed
 
 
-WRONG = {
-    "newer version": (("noise_json",), 2, r"\$\.noise_json is 2, and this bayesdp reads version 1 only; upgrade"),
-    "older version": (("noise_json",), 0, r"\$\.noise_json must be 1, the version of the schema, got 0"),
-    "text as version": (("noise_json",), "1", r"\$\.noise_json must be 1"),
-    "no version": (("noise_json",), None, r"\$ lacks 'noise_json'"),
-    "unknown key": (("measured", 0, "scale"), 5, r"\$\.measured\[0\] must not contain \{'scale'\} properties"),
-    "unknown law": (("measured", 0, "law", "law"), "gauss", r"\$\.measured\[0\]\.law: unknown noise law 'gauss'; known"),
-    "law without parameter": (("measured", 0, "law", "sigma"), None, r"\$\.measured\[0\]\.law: .*lacks parameter 'sigma'"),
-    "negative parameter": (("measured", 0, "law", "sigma"), -1, r"\$\.measured\[0\]\.law: .*sigma must be"),
-    "text as parameter": (("measured", 0, "law", "sigma"), "5", r"\$\.measured\[0\]\.law: .*sigma must be"),
-    "unknown parameter": (("measured", 0, "law", "b"), 5, r"\$\.measured\[0\]\.law: .*no parameter 'b'; it takes"),
-    "law as text": (("measured", 0, "law"), "laplace", r"\$\.measured\[0\]\.law must be object"),
-    "unknown query": (("measured", 0, "query", "kind"), "table", r"\$\.measured\[0\]\.query\.kind must be one of \['cells'"),
-    "margin of nothing": (("measured", 0, "query"), {"kind": "margin"}, r"\$\.measured\[0\]\.query must contain \['by'\] properties"),
-    "margin by what is not there": (
-        ("measured", 0, "query"), {"kind": "margin", "by": ["age"]}, r"\$\.measured\[0\]\.query\.by: 'age' is neither",
-    ),
-    "cells by something": (("measured", 0, "query", "by"), ["county"], r"\$\.measured\[0\]\.query\.by must not be there"),
-    "cell of a linear query": (
-        ("exact", 0, "query"),
-        {"kind": "linear", "answers": [{"name": "a", "terms": [{"cell": ["Alpha", "Middle"], "weight": 1}]}]},
-        r"\$\.exact\[0\]\.query\.answers\[0\]\.terms\[0\]\.cell: 'Middle' is no label of 'education'",
-    ),
-    "linear query without a column of names": (
-        ("exact", 0, "query"),
-        {"kind": "linear", "answers": [{"name": "a", "terms": []}]},
-        r"\$\.exact\[0\]\.query has linear combinations, and \$\.data\.answer_column",
-    ),
-    "column that is missing": (
-        ("measured", 0, "column"), "noise", r"\$\.measured\[0\]\.column: there is no column 'noise' in DATA\.csv; its columns are",
-    ),
-    "column of a dimension": (
-        ("table", "dimensions", 0, "column"), "County", r"\$\.table\.dimensions\[0\]\.column: there is no column 'County'",
-    ),
-    "one column for labels and values": (("measured", 0, "column"), "county", r"\$: the columns 'county' are said"),
-    "column that is not explained": (("exact",), [], r"\$ says nothing of the columns 'total' of DATA\.csv"),
-    "label that is missing": (
-        ("table", "dimensions", 1, "labels"), ["Low", "Top"], r"line 3, column 'education': 'High' is no label of 'education'",
-    ),
-    "label twice": (("table", "dimensions", 1, "labels"), ["Low", "Low"], r"\$\.table: labels of 'education' must be distinct"),
-    "label of no line": (
-        ("table", "dimensions", 0, "labels"), ["Alpha", "Beta", "Gamma"], r"has lines for 'county=Gamma, education=Low'",
-    ),
-    "label that is no text": (("table", "dimensions", 0, "labels", 1), True, r"\$\.table\.dimensions\[0\]\.labels\[1\] must be"),
-    "labels of two types": (
-        ("table", "dimensions", 1, "labels"), ["1", 1], r"DATA\.noise\.json: \$\.table: labels of 'education' differ only by type",
-    ),
-    "not published and not said": (
-        ("measured", 0, "not_published"), None, r"line 3, column 'noisy': county=Alpha, education=High has no value, and",
-    ),
-    "published and said not to be": (
-        ("measured", 0, "not_published", 0, "by", "education"), "Low", r"column 'noisy': county=Alpha, education=(High|Low)",
-    ),
-    "no answer that is not published": (
-        ("measured", 0, "not_published", 0, "by"), {"county": "Alpha"}, r"\$\.measured\[0\]\.not_published\[0\] is no answer",
-    ),
-    "no number in text": (("measured", 0, "not_published"), "empty", r"\$\.measured\[0\]\.not_published must be"),
-    "clipped": (("measured", 0, "postprocessing"), "clipped at zero", r"\$\.measured\[0\]: postprocessing is 'clipped at zero'"),
-    "sign": (("exact", 0, "sign"), "<", r"\$\.exact\[0\]\.sign must be one of \['=', '>=', '<='\]"),
-    "guarantee": (("guarantee",), {"epsilon": 1}, r"\$\.guarantee: "),
-    "nothing": (("measured",), [], r"\$ says nothing of the columns 'noisy'"),
-    "invariants of independent noise": (("measured", 0, "invariants"), {"kind": "total"}, r"\$\.measured\[0\]: noise of the law"),
-    "checksum that is none": (("data",), {"sha256": "0"}, r"\$\.data\.sha256 must match pattern"),
-}  # fmt: skip
+WRONG = [
+    ("noise_json", 2, r"\$\.noise_json is 2, and this bayesdp reads version 1 only; upgrade"),
+    ("noise_json", None, r"\$ lacks 'noise_json'"),
+    ("measured/0/scale", 5, r"\$\.measured\[0\] must not contain \{'scale'\} properties"),
+    ("measured/0/law/law", "gauss", r"\$\.measured\[0\]\.law: unknown noise law 'gauss'; known"),
+    ("measured/0/law/sigma", None, r"\$\.measured\[0\]\.law: .*lacks parameter 'sigma'"),
+    ("measured/0/law/b", 5, r"\$\.measured\[0\]\.law: .*no parameter 'b'; it takes"),
+    ("measured/0/law", "laplace", r"\$\.measured\[0\]\.law must be object"),
+    ("measured/0/query/kind", "table", r"\$\.measured\[0\]\.query\.kind must be one of \['cells'"),
+    ("measured/0/query", {"kind": "margin"}, r"\$\.measured\[0\]\.query must contain \['by'\] properties"),
+    ("measured/0/query", {"kind": "margin", "by": ["age"]}, r"\$\.measured\[0\]\.query\.by: 'age' is neither"),
+    ("measured/0/query/by", ["county"], r"\$\.measured\[0\]\.query\.by must not be there"),
+    ("exact/0/query", {"kind": "linear", "answers": [{"name": "a", "terms": [{"cell": ["Alpha", "Middle"], "weight": 1}]}]},
+     r"\$\.exact\[0\]\.query\.answers\[0\]\.terms\[0\]\.cell: 'Middle' is no label of 'education'"),
+    ("exact/0/query", {"kind": "linear", "answers": [{"name": "a", "terms": []}]},
+     r"\$\.exact\[0\]\.query has linear combinations, and \$\.data\.answer_column"),
+    ("measured/0/column", "noise", r"\$\.measured\[0\]\.column: there is no column 'noise' in DATA\.csv; its columns are"),
+    ("table/dimensions/0/column", "County", r"\$\.table\.dimensions\[0\]\.column: there is no column 'County'"),
+    ("measured/0/column", "county", r"\$: the columns 'county' are said"),
+    ("exact", [], r"\$ says nothing of the columns 'total' of DATA\.csv"),
+    ("table/dimensions/1/labels", ["Low", "Top"], r"line 3, column 'education': 'High' is no label of 'education'"),
+    ("table/dimensions/1/labels", ["Low", "Low"], r"\$\.table: labels of 'education' must be distinct"),
+    ("table/dimensions/0/labels", ["Alpha", "Beta", "Gamma"], r"has lines for 'county=Gamma, education=Low'"),
+    ("table/dimensions/0/labels/1", True, r"\$\.table\.dimensions\[0\]\.labels\[1\] must be"),
+    ("table/dimensions/1/labels", ["1", 1], r"DATA\.noise\.json: \$\.table: labels of 'education' differ only by type"),
+    ("measured/0/not_published", None, r"line 3, column 'noisy': county=Alpha, education=High has no value, and"),
+    ("measured/0/not_published/0/by/education", "Low", r"column 'noisy': county=Alpha, education=(High|Low)"),
+    ("measured/0/not_published/0/by", {"county": "Alpha"}, r"\$\.measured\[0\]\.not_published\[0\] is no answer"),
+    ("measured/0/postprocessing", "clipped at zero", r"\$\.measured\[0\]: postprocessing is 'clipped at zero'"),
+    ("exact/0/sign", "<", r"\$\.exact\[0\]\.sign must be one of \['=', '>=', '<='\]"),
+    ("guarantee", {"epsilon": 1}, r"\$\.guarantee: "),
+    ("measured/0/invariants", {"kind": "total"}, r"\$\.measured\[0\]: noise of the law"),
+    ("data", {"sha256": "0"}, r"\$\.data\.sha256 must match pattern"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_named_by_its_place(case, tmp_path):
-    path, value, message = WRONG[case]
+@pytest.mark.parametrize(("path", "value", "message"), WRONG)
+def test_what_is_wrong_is_named_by_its_place(path, value, message, tmp_path):
     (tmp_path / "DATA.csv").write_text(CSV)
     (tmp_path / "DATA.noise.json").write_text(json.dumps(_with(path, value)))
     with pytest.raises(ValueError, match=message):
         Release.from_csv(tmp_path / "DATA.csv")
 
 
-LINES = {
-    "text": ("-3", "many", r"line 4, column 'noisy': 'many' at county=Beta, education=Low is not a number"),
-    "no number": ("-3", "nan", r"line 4, column 'noisy': 'nan' at county=Beta, education=Low is not a number"),
-    "a field too many": ("-3", "-3,1", r"line 4: 5 fields, but the header has 4"),
-    "fraction": (
-        "-3",
-        "-3.5",
-        r"\$\.measured\[0\]: values must be whole numbers .* county=Beta, education=Low is -3\.5",
-    ),
-    "unknown label": ("Beta,Low", "Beta,Middle", r"line 4, column 'education': 'Middle' is no label"),
-    "a cell twice": ("Beta,Low", "Beta,High", r"line 5: county=Beta, education=High is there already, in line 4"),
-    "a number elsewhere": (
-        "*,,,30",
-        "*,,5,30",
-        r"line 6, column 'noisy': no query of that column .* the grand total, but there is '5'",
-    ),
-    "a line too many": ("*,,,30\n", "*,,,30\nBeta,,,\n", r"line 7: .* no query that asks for county=Beta"),
-    "no exact value": (
-        "*,,,30",
-        "*,,,",
-        r"line 6, column 'total': the grand total has no value; what is exact needs one",
-    ),
-    "an impossible total": ("*,,,30", "*,,,-1", r"\$\.exact\[0\]: .*a sum of counts is at least 0"),
-}
+LINES = [
+    ("-3", "many", r"line 4, column 'noisy': 'many' at county=Beta, education=Low is not a number"),
+    ("-3", "nan", r"line 4, column 'noisy': 'nan' at county=Beta, education=Low is not a number"),
+    ("-3", "-3,1", r"line 4: 5 fields, but the header has 4"),
+    ("-3", "-3.5", r"\$\.measured\[0\]: values must be whole numbers .* county=Beta, education=Low is -3\.5"),
+    ("Beta,Low", "Beta,Middle", r"line 4, column 'education': 'Middle' is no label"),
+    ("Beta,Low", "Beta,High", r"line 5: county=Beta, education=High is there already, in line 4"),
+    ("*,,,30", "*,,5,30", r"line 6, column 'noisy': no query of that .* the grand total, but there is '5'"),
+    ("*,,,30\n", "*,,,30\nBeta,,,\n", r"line 7: .* no query that asks for county=Beta"),
+    ("*,,,30", "*,,,", r"line 6, column 'total': the grand total has no value; what is exact needs one"),
+    ("*,,,30", "*,,,-1", r"\$\.exact\[0\]: .*a sum of counts is at least 0"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", LINES)
-def test_what_is_wrong_in_the_table_is_named_by_its_line(case, files):
-    old, new, message = LINES[case]
+@pytest.mark.parametrize(("old", "new", "message"), LINES)
+def test_what_is_wrong_in_the_table_is_named_by_its_line(old, new, message, files):
     assert old in CSV
     with pytest.raises(ValueError, match=message):
         files(CSV.replace(old, new))
@@ -328,29 +267,14 @@ def test_the_schema_is_a_schema_and_two_libraries_agree_on_it():
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)
     fast = fastjsonschema.compile(schema, use_default=False)
-    for path, value, _ in WRONG.values():
-        changed = _with(path, value)
-        try:
-            fast(changed)
-            accepted = True
-        except fastjsonschema.JsonSchemaValueException:
-            accepted = False
-        assert accepted == validator.is_valid(changed)
-    check_noise_json(SIDECAR)
     assert validator.is_valid(SIDECAR)
-
-
-def test_margins_of_three_dimensions_by_hand(files):
-    """Every kept set has lines of its own, whatever the order in which `by` names it."""
-    table = {"dimensions": [{"name": name, "labels": ["x", "y"]} for name in "abc"]}
-    csv = "c,a,n\n" + "".join(
-        f"{c},{a},{i}\n" for i, (c, a) in enumerate([("x", "x"), ("x", "y"), ("y", "x"), ("y", "y")])
-    )
-    measured = [{"column": "n", "query": {"kind": "margin", "by": ["c", "a"]}, "law": {"law": "laplace", "b": 1}}]
-    release = files(csv, table=table, measured=measured, exact=[])
-    expected = Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
-    assert release.measurements[0].query == expected
-    assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
+    for path, value, _ in WRONG:
+        changed = _with(path, value)
+        accepts = (
+            nullcontext() if validator.is_valid(changed) else pytest.raises(fastjsonschema.JsonSchemaValueException)
+        )
+        with accepts:
+            fast(changed)
 
 
 def test_a_group_of_the_first_dimension_beside_the_second(tmp_path):

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -22,23 +23,13 @@ def release(request) -> Release:
     return EXAMPLES[request.param]()
 
 
-def test_netcdf(release, tmp_path):
+def test_what_is_written_is_read(release, tmp_path):
     release.to_netcdf(tmp_path / "release.nc")
     assert Release.from_netcdf(tmp_path / "release.nc") == release
-
-
-def test_csv(release, tmp_path):
     release.to_csv(tmp_path / "release.csv")
     assert Release.from_csv(tmp_path / "release.csv") == release
-
-
-def test_dataset_and_pickle(release):
-    assert Release.from_dataset(release.to_dataset()) == release
     assert pickle.loads(pickle.dumps(release)) == release
-
-
-def test_inside_a_data_tree(release, tmp_path):
-    """The posterior carries its release as a group."""
+    # The posterior carries its release as a group.
     tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": ("draw", [1, 2])}), "/release": release.to_dataset()})
     tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     with xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf") as back:
@@ -71,16 +62,14 @@ def test_caches_do_not_travel():
 
 
 def test_other_versions_are_refused():
-    dataset = exact_only().to_dataset()
-    newer = dataset.assign_attrs(bayesdp_schema=schema.SCHEMA + 1)
-    with pytest.raises(ValueError, match=rf"version {schema.SCHEMA + 1} of the schema.*upgrade bayesdp"):
-        Release.from_dataset(newer)
-    for odd in (schema.SCHEMA - 1, 0, -1):
-        with pytest.raises(ValueError, match=f"version {odd} of the schema, which no version of bayesdp"):
-            Release.from_dataset(dataset.assign_attrs(bayesdp_schema=odd))
-    for odd in ("1", 1.0, True):
-        with pytest.raises(ValueError, match="bayesdp_schema must be of type int"):
-            Release.from_dataset(dataset.assign_attrs(bayesdp_schema=odd))
+    dataset, now = exact_only().to_dataset(), schema.SCHEMA
+    for version, message in (
+        (now + 1, rf"version {now + 1} of the schema.*upgrade bayesdp"),
+        *((odd, f"version {odd} of the schema, which no version of bayesdp") for odd in (now - 1, 0, -1)),
+        *((odd, "bayesdp_schema must be of type int") for odd in ("1", 1.0, True)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Release.from_dataset(dataset.assign_attrs(bayesdp_schema=version))
 
 
 def test_existing_output_is_kept_unless_told_otherwise(tmp_path):
@@ -101,46 +90,28 @@ def test_a_folder_is_no_release(tmp_path):
         lattice().to_csv(tmp_path / "thesis", overwrite=True)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         Release.from_csv(tmp_path / "thesis")
+    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
+        lattice().to_netcdf(tmp_path / "missing" / "a.nc")
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis"]
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
-    lattice().to_netcdf(tmp_path / "a.nc")
-
-    write = os.write
-
-    def half(file, data):
-        if len(data) < 100:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(file, data[: len(data) // 2])
-
-    monkeypatch.setattr(os, "write", half)
-    with pytest.raises(OSError, match=r"No space left on device; nothing was written.*a\.nc"):
-        scalar_and_line().to_netcdf(tmp_path / "a.nc", overwrite=True)
-    monkeypatch.undo()
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.nc"]
-    assert Release.from_netcdf(tmp_path / "a.nc") == lattice()
-
-
-def test_a_failed_noise_json_leaves_both_files(tmp_path, monkeypatch):
-    lattice().to_csv(tmp_path / "a.csv")
+@pytest.mark.parametrize(("suffix", "failing"), [("nc", "a.nc"), ("csv", "a.noise.json")])
+def test_a_failed_write_leaves_what_was_there(suffix, failing, tmp_path, monkeypatch):
+    """The disk is full in the middle of the file; of two files that belong together, at the second."""
+    kind = {"nc": "to_netcdf", "csv": "to_csv"}[suffix]
+    getattr(lattice(), kind)(tmp_path / f"a.{suffix}")
     before = {own.name: own.read_bytes() for own in tmp_path.iterdir()}
     write = os.write
 
     def full(file, data):
-        if bytes(data[:1]) == b"{":
+        if bytes(data[:1]) == b"{" or (suffix == "nc" and len(data) < 100):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write(file, data)
+        return write(file, data[: len(data) // 2] if suffix == "nc" else data)
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match=r"No space left on device; nothing was written.*a\.noise\.json"):
-        scalar_and_line().to_csv(tmp_path / "a.csv", overwrite=True)
+    with pytest.raises(OSError, match=rf"No space left on device; nothing was written.*{re.escape(failing)}"):
+        getattr(scalar_and_line(), kind)(tmp_path / f"a.{suffix}", overwrite=True)
     assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
-
-
-def test_the_folder_to_write_into_must_exist(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
-        lattice().to_netcdf(tmp_path / "missing" / "a.nc")
 
 
 def test_no_seed_generator_or_confidential_number_is_stored():
@@ -156,7 +127,6 @@ def test_no_seed_generator_or_confidential_number_is_stored():
     ("text", "message"),
     [
         ('{"a": NaN}', "NaN is not a number"),
-        ("[-Infinity]", "-Infinity is not a number"),
         ("[1e999]", "1e999 is too large"),
         ('{"a": 1, "a": 2}', "'a' occurs twice"),
         ("[" * 100_000, "not valid JSON"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.calibration.fits import Fits
+from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import compress_draws, read_draws, write_draws
 from bayesdp.storage.hdf5 import DEPTH, GROUPS
@@ -31,7 +33,7 @@ def path(specimen, tmp_path) -> Path:
     return Path(shutil.copy(specimen, tmp_path / "posterior.nc"))
 
 
-def attach(path: Path, where: str, name: str, value: Any) -> None:
+def attach(path, where, name, value):
     with h5py.File(path, "r+") as file:
         file[where].attrs[name] = value
 
@@ -94,6 +96,27 @@ def test_attributes_that_cannot_be_written_are_refused_by_name(kind, path):
             read(str(path))
 
 
+def change_counts(file, at, by):
+    counts = file["posterior/x"][()]
+    counts[at] += by
+    file["posterior/x"][...] = counts
+
+
+CONTRADICTING: dict[str, Callable[[h5py.File], Any]] = {
+    "negative counts": lambda file: change_counts(file, (0, 0, 0, 0), -1000),
+    "counts off their fiber": lambda file: change_counts(file, (1, 3), 1),
+    "converged is text": lambda file: file["diagnostics"].attrs.__setitem__("converged", "no"),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRADICTING)
+def test_a_posterior_that_contradicts_itself_is_no_posterior(kind, path, capsys):
+    with h5py.File(path, "r+") as file:
+        CONTRADICTING[kind](file)
+    assert main(["summary", str(path)]) == 2
+    assert "posterior.nc" in capsys.readouterr().err
+
+
 def test_groups_may_be_a_few_deep(path, tmp_path):
     """As many as there may be, as deep as they may be, are read, copied and written; one deeper is refused."""
     inside = "/".join(["mine"] * DEPTH)
@@ -114,21 +137,12 @@ def test_groups_may_be_a_few_deep(path, tmp_path):
         read_draws(path)
 
 
-def constant(cells: int) -> xr.DataTree:
+@pytest.mark.parametrize(("cells", "compressed"), [(30_000, False), (5_000, True)])
+def test_what_is_written_is_believed_when_it_is_read(cells, compressed, tmp_path):
+    """240 MB of zeros are some 240 kB with compression: no reader of ours would believe that, and they are not compressed."""
+    path = tmp_path / "posterior.nc"
     draws = xr.DataArray(np.zeros((2, 500, cells), dtype=np.int64), dims=("chain", "draw", "county"))
-    return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws})})
-
-
-def test_what_is_written_is_believed_when_it_is_read(tmp_path):
-    # 240 MB of zeros are some 240 kB with compression: no reader of ours would believe that.
-    path = tmp_path / "posterior.nc"
-    write_draws(constant(30_000), path)
-    assert path.stat().st_size > 200e6
-    read_draws(path)
-
-
-def test_files_are_compressed_as_long_as_they_are_believed(tmp_path):
-    path = tmp_path / "posterior.nc"
-    write_draws(compress_draws(constant(5_000)), path)
-    assert path.stat().st_size < 1e6
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws})})
+    write_draws(compress_draws(tree) if compressed else tree, path)
+    assert path.stat().st_size < 1e6 if compressed else path.stat().st_size > 200e6
     read_draws(path)

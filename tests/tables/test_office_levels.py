@@ -88,14 +88,12 @@ BAD = [
      r"SA3=10101 begins with 2 codes of SA4 in .*large.csv \('101', '10'\); codes nest"),
     ({"b.csv": FILES["b.csv"].replace("10102,11,12,13,14,15\n", "")}, {},
      r"a.csv and .*b.csv: \d of the 12 cells are missing, for example SA3=10102, sex=F, age=20"),
-    ({"b.csv": FILES["b.csv"] + "10202,1,1,1,1,1\n"}, {},
-     r"are missing, for example SA3=10202, sex=M, age=15_19"),
+    ({"b.csv": FILES["b.csv"] + "10202,1,1,1,1,1\n"}, {}, r"are missing, for example SA3=10202, sex=M, age=15_19"),
     ({"b.csv": FILES["b.csv"].replace("F_20", "M_20")}, {},
      r"b.csv, line 3, column 'M_20': SA3=10101, sex=M, age=20 is there already, in .*a.csv, line 2, column 'M_20'"),
     ({"large.csv": FILES["large.csv"].replace("_15_19", "_15_24")}, {},
      r"large.csv: of 'age' '15_24' are here only, elsewhere are '15_19', '20'"),
-    ({"large.csv": FILES["large.csv"].replace("SA4", "STE")}, {},
-     r"large.csv: there is no column 'SA4'"),
+    ({"large.csv": FILES["large.csv"].replace("SA4", "STE")}, {}, r"large.csv: there is no column 'SA4'"),
     ({"a.csv": FILES["a.csv"].replace("M_20", "M20")}, {},
      r"finds no labels in the name of the column 'M20'; widen it, or leave the column out: ignore=\['M20'\]"),
     (NAMED | {"b.csv": NAMED["b.csv"].replace("Springs", "Spring")},
@@ -105,23 +103,16 @@ BAD = [
      r"a.csv, line 2, column 'M_20': 'np' at SA3=10101, sex=M, age=20 is no number"),
     ({"large.csv": FILES["large.csv"].replace("101,1,", "101,..,")}, {},
      r"large.csv, line 2, column 'M_15_19': '\.\.' at SA4=101, sex=M, age=15_19 is no number"),
-    ({}, {"lines": {"SA3": "9.*"}},
-     r"a.csv: no line is left where lines=\{'SA3': '9\.\*'\} matches"),
-    ({}, {"lines": {"sheet": "1"}},
-     r"there is no column 'sheet'; columns are"),
-    ({}, {"ignore": ["state"]},
-     r"there is no column 'state'"),
-    ({}, {"header": "(?P<sex>[MFP]"},
-     "header must be a regular expression, such as .*missing"),
-    ({}, {"header": "[MFP]_.*"},
-     "must have a named group"),
-    ({}, {"layout": "long"},
-     "header is for wide files"),
+    ({}, {"lines": {"SA3": "9.*"}}, r"a.csv: no line is left where lines=\{'SA3': '9\.\*'\} matches"),
+    ({}, {"lines": {"sheet": "1"}}, r"there is no column 'sheet'; columns are"),
+    ({}, {"ignore": ["state"]}, r"there is no column 'state'"),
+    ({}, {"header": "(?P<sex>[MFP]"}, "header must be a regular expression, such as .*missing"),
+    ({}, {"header": "[MFP]_.*"}, "must have a named group"),
+    ({}, {"layout": "long"}, "header is for wide files"),
     ({"b.csv": "SA3,state,M_20\n10101,1,2\n"}, {"dims": None, "layout": "long", "header": None, "levels": (), "value": "M_20",
       "files": ("b.csv", "c.csv"), "totals": {}},
      r"c.csv: dims are \('SA3',\), those of .*b.csv are \('SA3', 'state'\)"),
-    ({}, {"files": ()},
-     "path must name a file, or several, got none"),
+    ({}, {"files": ()}, "path must name a file, or several, got none"),
 ]  # fmt: skip
 
 
@@ -134,10 +125,12 @@ def test_what_is_wrong_between_files_is_named(read, changed, declared, told):
 def test_arguments_of_a_wrong_type(read, tmp_path):
     with pytest.raises(TypeError, match="levels must be a mapping"):
         read_office_csv(tmp_path / "a.csv", levels=["b.csv"])
-    with pytest.raises(TypeError, match="lines must be a mapping"):
-        read(lines="1")
-    with pytest.raises(TypeError, match="lines of 'SA3' must be a regular expression"):
-        read(lines={"SA3": 7})
+    for lines, message in (
+        ("1", "lines must be a mapping"),
+        ({"SA3": 7}, "lines of 'SA3' must be a regular expression"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            read(lines=lines)
 
 
 def test_names_of_areas_are_groups_when_files_agree(read):
@@ -153,7 +146,7 @@ def test_names_of_areas_are_groups_when_files_agree(read):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("symbol", ["..", "np", "NA", "..C", "*", "null"])
+@pytest.mark.parametrize("symbol", ["..", "np", "*"])
 def test_what_offices_write_for_hidden_numbers_is_declared_once_for_all_files(read, symbol):
     changed = {
         "b.csv": FILES["b.csv"].replace("\n10101,6,", f"\n10101,{symbol},"),

@@ -34,32 +34,29 @@ def test_long_and_wide_are_the_same_table(written):
     xr.testing.assert_identical(long.drop_attrs().rename(None), EXPECTED)
     xr.testing.assert_identical(wide, EXPECTED)
     assert long.dtype == np.int64
-
-
-def test_dims_choose_the_order(written):
     assert read_table(written(LONG), dims=["education", "county"]).dims == ("education", "county")
 
 
 def test_what_spreadsheets_write_is_read(written):
-    """A byte order mark, Windows line ends, quotes, blank lines."""
+    """A byte order mark, Windows line ends, quotes, blank lines; labels of digits stay text."""
     text = b"\xef\xbb\xbf" + b'county,count\r\n"Lake, IN",3\r\n\r\nCook,4\r\n'
     assert list(read_table(written(text)).county.values) == ["Lake, IN", "Cook"]
-
-
-def test_labels_stay_text(written):
-    table = read_table(written("fips,count\n017,3\n0170,4\n"))
-    assert list(table.fips.values) == ["017", "0170"]
+    assert list(read_table(written("fips,count\n017,3\n0170,4\n")).fips.values) == ["017", "0170"]
 
 
 def test_the_value_column_can_be_named(written):
-    path = written("county,year,people,noisy\nA,1990,7,8\n".replace(",noisy", ",extra"))
-    with pytest.raises(ValueError, match=r"none of .* is known to be the column of values.*--value"):
-        read_table(path, layout="long")
     assert read_table(written("county,year,people\nA,1990,7\n"), value="people").item() == 7
-    with pytest.raises(ValueError, match=r"'count', 'noisy' could all be the column of values"):
-        read_table(written("county,count,noisy\nA,1,2\n"))
-    with pytest.raises(ValueError, match="there is no column 'people'"):
-        read_table(written(LONG), value="people")
+    for text, given, message in (
+        (
+            "county,year,people,extra\nA,1990,7,8\n",
+            {"layout": "long"},
+            r"none of .* is known to be the column of values.*--value",
+        ),
+        ("county,count,noisy\nA,1,2\n", {}, r"'count', 'noisy' could all be the column of values"),
+        (LONG, {"value": "people"}, "there is no column 'people'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(written(text), **given)
 
 
 def test_numbers_are_integers_or_floats_and_blanks_are_nan(written):
@@ -74,76 +71,54 @@ def test_group_columns(written):
     table = read_table(written(text), groups={"state": "county"})
     assert table.dims == ("county",)
     assert list(table.state.values) == ["IL", "IL", "IN"]
-    with pytest.raises(ValueError, match=r"3 of the 6 cells are missing"):
-        read_table(written(text))
     twice = "state,county,race,count\nIL,Adams,white,1\nIL,Cook,white,2\nIN,Adams,black,3\n"
-    with pytest.raises(ValueError, match=r"line 4: county=Adams has state=IN, but state=IL in line 2"):
-        read_table(written(twice), groups={"state": "county"})
-    with pytest.raises(
-        ValueError, match=r"group 'state' belongs to 'region', which is no column of labels; 'county' are"
+    for wrong, given, message in (
+        (text, {}, r"3 of the 6 cells are missing"),
+        (twice, {"groups": {"state": "county"}}, r"line 4: county=Adams has state=IN, but state=IL in line 2"),
+        (
+            text,
+            {"groups": {"state": "region"}},
+            "group 'state' belongs to 'region', which is no column of labels; 'county' are",
+        ),
+        (text, {"groups": {"region": "county"}}, "no column 'region'"),
+        (text, {"dims": ["county"]}, r"dims are 'county', but the columns of labels are 'state', 'county'"),
     ):
-        read_table(written(text), groups={"state": "region"})
-    with pytest.raises(ValueError, match="no column 'region'"):
-        read_table(written(text), groups={"region": "county"})
-    with pytest.raises(ValueError, match=r"dims are 'county', but the columns of labels are 'state', 'county'"):
-        read_table(written(text), dims=["county"])
+        with pytest.raises(ValueError, match=message):
+            read_table(written(wrong), **given)
+
+
+WRONG = [
+    ("county,count\nA,3\nA,4\n", r"line 3, column 'count': county=A is there already, in line 2"),
+    ("county,education,count\nA,Low,3\nB,High,4\n", r"2 of the 4 cells are missing, for example county=A, educ"),
+    ("county,count\nA,three\n", r"line 2, column 'count': 'three' at county=A is not a number"),
+    ("county,count\nA,nan\n", r"line 2, column 'count': 'nan' at county=A is not a number"),
+    ('county,count\nA,"1,234"\n', r"'1,234' at county=A is not a number"),
+    ("county,count\nA,1_000\n", r"'1_000' at county=A is not a number"),
+    ("county,count\nA,٣\n", "is not a number"),
+    ("county,count\n A,3\n", r"line 2, column 'county': ' A' has blanks around it"),
+    ("county;count\nA;3\n", r"the header is one column, 'county;count'; declare delimiter=';', or separate columns by commas"),
+    ("", "the file has no line with text"),
+    ("count\n3\n", "no column of labels"),
+    (b"county,count\n\xff\xfe,3\n", "line 2, byte 13: 0xff is no text in 'utf-8'"),
+    (WIDE, r"'Low', 'High'\) has no name there; name all, and this one last: dims=\['county', ...\] \(--dims county,NAME\)"),
+]  # fmt: skip
+WRONG_WIDE = [
+    ("county,Low,High\nA,1,2\nA,3,4\n", r"line 3, column 'Low': county=A, education=Low is there already, in line 2"),
+    ("county,Low,High\nA,1,x\n", r"line 2, column 'High': 'x' at county=A, education=High is not a number"),
+    ("county,Low,High\n,1,2\n", "line 2: the label of 'county' is empty"),
+    ("area,Low,High\nA,1,2\n", "there is no column 'county'; columns are 'area', 'Low', 'High'"),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("county,count\nA,3\nA,4\n", r"line 3, column 'count': county=A is there already, in line 2"),
-        ("county,education,count\nA,Low,3\nB,High,4\n", r"2 of the 4 cells are missing, for example county=A, educ"),
-        ("county,count\nA,three\n", r"line 2, column 'count': 'three' at county=A is not a number"),
-        ("county,count\nA,nan\n", r"line 2, column 'count': 'nan' at county=A is not a number"),
-        ('county,count\nA,"1,234"\n', r"'1,234' at county=A is not a number"),
-        ("county,count\nA,1_000\n", r"'1_000' at county=A is not a number"),
-        ("county,count\nA,٣\n", "is not a number"),
-        ("county,count\n,3\n", r"line 2: the label of 'county' is empty"),
-        ("county,count\n A,3\n", r"line 2, column 'county': ' A' has blanks around it"),
-        ("county,count\nA,3,4\n", r"line 2: 3 fields, but the header has 2"),
-        ("county,count\nA\n", r"line 2: 1 fields, but the header has 2"),
-        ("county,county,count\nA,A,3\n", r"line 1: the header names 'county' 2 times, in columns 1, 2"),
-        (
-            "county;count\nA;3\n",
-            r"the header is one column, 'county;count'; declare delimiter=';', or separate columns by commas",
-        ),
-        ("county\tcount\nA\t3\n", "declare delimiter=.*, or separate columns by commas"),
-        ("county,count\n", "no line below the header"),
-        ("", "the file has no line with text"),
-        ("count\n3\n", "no column of labels"),
-        (b"county,count\n\xff\xfe,3\n", "line 2, byte 13: 0xff is no text in 'utf-8'"),
-        ('county,count\n"A,3\n', "not a CSV file"),
-        (
-            WIDE,
-            r"'Low', 'High'\) has no name there; name all, and this one last: dims=\['county', ...\] \(--dims county,NAME\)",
-        ),
-    ],
+    ("text", "message", "form"),
+    [(*own, {}) for own in WRONG] + [(*own, {"dims": ["county", "education"], "layout": "wide"}) for own in WRONG_WIDE],
 )
-def test_what_is_wrong_is_named(text, message, written):
+def test_what_is_wrong_is_named(text, message, form, written):
     path = written(text)
     with pytest.raises(ValueError, match=message) as caught:
-        read_table(path)
+        read_table(path, **form)
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "county,Low,High\nA,1,2\nA,3,4\n",
-            r"line 3, column 'Low': county=A, education=Low is there already, in line 2",
-        ),
-        ("county,Low,High\nA,1,x\n", r"line 2, column 'High': 'x' at county=A, education=High is not a number"),
-        ("county,Low,\nA,1,2\n", "column 3 has values and no label in the header"),
-        ("county,Low,High\n,1,2\n", "line 2: the label of 'county' is empty"),
-        ("area,Low,High\nA,1,2\n", "there is no column 'county'; columns are 'area', 'Low', 'High'"),
-        ("county,Low,Low\nA,1,2\n", "the header names 'Low' 2 times, in columns 2, 3"),
-    ],
-)
-def test_what_is_wrong_with_a_wide_table(text, message, written):
-    with pytest.raises(ValueError, match=message):
-        read_table(written(text), dims=["county", "education"], layout="wide")
 
 
 def test_a_small_file_cannot_ask_for_a_large_table(written):
@@ -163,31 +138,29 @@ def test_netcdf(tmp_path):
     xr.testing.assert_equal(back, table)
     assert list(back.region.values) == ["N", "S"]
     assert read_table(tmp_path / "table.nc", dims=["education", "county"]).dims == ("education", "county")
-    with pytest.raises(ValueError, match="no variable 'counts'; there are 'people'"):
-        read_table(tmp_path / "table.nc", value="counts")
-    with pytest.raises(ValueError, match="groups are for long CSV files"):
-        read_table(tmp_path / "table.nc", groups={"region": "county"})
-
-
-def test_netcdf_with_several_variables_or_scales(tmp_path):
     both = xr.Dataset({"a": EXPECTED, "b": EXPECTED * 1.5})
     both.to_netcdf(tmp_path / "both.nc", engine="h5netcdf")
-    with pytest.raises(ValueError, match=r"name the variable with value= \(--value\); there are 'a', 'b'"):
-        read_table(tmp_path / "both.nc")
     assert read_table(tmp_path / "both.nc", value="b").dtype == np.float64
     scaled = {"b": {"scale_factor": 0.5, "dtype": "int16", "_FillValue": -1}}
     both[["b"]].to_netcdf(tmp_path / "scaled.nc", engine="h5netcdf", encoding=scaled)
-    with pytest.raises(ValueError, match=r"stored with 'scale_factor'"):
-        read_table(tmp_path / "scaled.nc")
+    for name, given, message in (
+        ("table.nc", {"value": "counts"}, "no variable 'counts'; there are 'people'"),
+        ("table.nc", {"groups": {"region": "county"}}, "groups are for long CSV files"),
+        ("both.nc", {}, r"name the variable with value= \(--value\); there are 'a', 'b'"),
+        ("scaled.nc", {}, r"stored with 'scale_factor'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_table(tmp_path / name, **given)
 
 
 def test_other_files(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_table(tmp_path / "missing.csv")
-    with pytest.raises(ValueError, match=r"must be a \.csv or \.nc file"):
-        read_table(tmp_path / "table.xlsx")
-    with pytest.raises(TypeError, match="dims must be a list"):
-        read_table(tmp_path / "table.csv", dims="county")
+    for name, given, error, message in (
+        ("missing.csv", {}, FileNotFoundError, "there is no file"),
+        ("table.xlsx", {}, ValueError, r"must be a \.csv or \.nc file"),
+        ("table.csv", {"dims": "county"}, TypeError, "dims must be a list"),
+    ):
+        with pytest.raises(error, match=message):
+            read_table(tmp_path / name, **given)
 
 
 def test_a_table_of_an_office_is_read_as_it_was_declared(written):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,29 +38,29 @@ CELLS = np.random.default_rng(7).poisson(20.0, (30, 6))
 
 
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize(
-    "word", ["Total", "TOTAL", "Insgesamt", "合計", "Toplam", "Total people", "Σύνολο", "Összesen"]
-)
+@pytest.mark.parametrize("word", ["Total", "Insgesamt", "合計", "Total people"])
 def test_a_label_that_says_total_is_refused_and_the_proposal_works(tmp_path, word, wide):
     noisy = with_totals(CELLS)
     path = write(tmp_path / "t.csv", noisy, [*ROWS, word], [*COLUMNS, word], wide=wide)
     form = {"dims": ["Geo", "kind"]}
     said = rf"Geo='{word}' looks like a sum over 'Geo'.*--total '?Geo={word}'?[)]"
-    if wide and word.lower() == "total":  # it could be the column of values
+    if wide and word == "Total":  # it could be the column of values
         said = f"if this is a wide table with totals in the column '{word}', say so: --total kind={word}"
     with pytest.raises(ValueError, match=said):
         read_table(path, **form)
     declared = {"Geo": word, "kind": [word]}
-    table = read_table(path, totals=declared, **form)
-    assert table.shape == (30, 6)
-    np.testing.assert_array_equal(table, noisy[:-1, :-1])
-    by_row, by_column, total = read_table_totals(path, declared, **form)
-    assert (by_row[0].shape, by_column[0].shape, total[0].shape) == ((30,), (6,), ())
-    np.testing.assert_array_equal(by_row[1], noisy[:-1, -1])
-    np.testing.assert_array_equal(by_column[1], noisy[-1, :-1])
-    assert total[1].item() == noisy[-1, -1]
+    np.testing.assert_array_equal(read_table(path, totals=declared, **form), noisy[:-1, :-1])
+    by_row, by_column, total = (values for _, values in read_table_totals(path, declared, **form))
+    np.testing.assert_array_equal(by_row, noisy[:-1, -1])
+    np.testing.assert_array_equal(by_column, noisy[-1, :-1])
+    assert total.item() == noisy[-1, -1]
     layout = "wide" if wide else "long"
     assert read_table(path, totals={"Geo": [], "kind": []}, layout=layout, **form).shape == (31, 7)
+
+
+@pytest.mark.parametrize("label", ["TOTAL", "Toplam", "Σύνολο", "Összesen", "_T"])
+def test_words_for_totals(label):
+    assert totals.looks_like_total(label)
 
 
 def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, capsys):
@@ -128,23 +126,17 @@ def test_a_sum_without_a_name_is_refused(tmp_path, read):
     read(path, totals={"kind": "people"})
 
 
-def test_group_labels_of_totals_may_be_empty(tmp_path):
+def test_totals_beside_groups_and_other_totals(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("county,state,n\nAlpha,X,5\nBeta,Y,7\nTotal,,12\n")
     table = read_table(path, groups={"state": "county"}, totals={"county": "Total"})
     assert table.coords["state"].values.tolist() == ["X", "Y"]
-
-
-def test_some_totals_declared_and_others_not(tmp_path):
-    path = tmp_path / "t.csv"
     path.write_text("county,n\nAlpha,5\nBeta,7\nTotal north,12\nTotal,12\n")
     with pytest.raises(ValueError, match="'Total north' of 'county' look like sums, too"):
         read_table(path, totals={"county": "Total"})
 
 
-@pytest.mark.parametrize(
-    "label", ["All other causes", "Alltagshilfe", "Summer", "Person", "Tothill", "1", "P", "Totality"]
-)
+@pytest.mark.parametrize("label", ["All other causes", "Alltagshilfe", "Summer", "Person", "Tothill", "1", "P"])
 def test_honest_words(label):
     assert not totals.looks_like_total(label)
 
@@ -169,62 +161,3 @@ def test_equal_labels_and_tiny_tables_are_categories():
     assert totals.labels_of_sums(np.stack([halves, halves, 0 * halves])) == {}
     assert totals.labels_of_sums([[3], [1], [2]]) == {}
     assert totals.labels_of_sums([[300, 20], [100, 5], [200, 15]]) == {}
-
-
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-STATS_NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"
-ABS = SHARED / "abs2016_working_population/2016Census_W01A_AUS_SA4.csv"
-
-
-@pytest.mark.skipif(not STATS_NZ.is_file(), reason="no file of Stats NZ; BAYESDP_SHARED_DATA names its folder")
-def test_stats_nz_age_by_sex(tmp_path):
-    """Rounded to base 3, totals on their own: by the words, and with other words by the numbers."""
-    with STATS_NZ.open(encoding="utf-8") as text:
-        cells = {
-            (own["row_header2"], own["row_header3"].split(",")[0], own["col_header2"]): own["value"]
-            for own in csv.DictReader(text)
-            if own["dimensions"] == "By general electorate"
-            and own["value"]
-            and not {"Total", "Area"} & set(own["row_header2"].split())
-        }
-    cells = {key: value for key, value in cells.items() if key[1] not in ("Median age", "18 Years And Over")}
-    one = tmp_path / "t.csv"
-    lines = [f'"{area}","{age}",{sex},{float(value):.0f}\n' for (area, age, sex), value in cells.items()]
-    one.write_text("area,age,sex,n\n" + "".join(lines))
-    with pytest.raises(ValueError, match="looks like a sum"):
-        read_table(one)
-    table = read_table(one, totals={"age": "Total people", "sex": "Total people"})
-    assert dict(table.sizes) == {"area": 64, "age": 18, "sex": 2}
-    one.write_text(one.read_text().replace("Total people", "Katoa"))
-    with pytest.raises(ValueError, match="age='Katoa' is as large as all others"):
-        read_table(one)
-    with pytest.raises(ValueError, match="sex='Katoa' is as large as all others"):
-        read_table(one, totals={"age": "Katoa"})
-
-
-@pytest.mark.skipif(not ABS.is_file(), reason="no file of the ABS; BAYESDP_SHARED_DATA names its folder")
-def test_abs_working_population(tmp_path):
-    """Cell keys, each number perturbed by itself: M, F and P, with ages and work statuses that end in Tot."""
-    with ABS.open(encoding="utf-8") as text:
-        rows = list(csv.DictReader(text))
-    code = next(iter(rows[0]))
-    path = tmp_path / "t.csv"
-    names = [
-        name.rsplit("_", 2) if name.endswith("EHW_NS") else name.rsplit("_", 1) for name in rows[0] if name != code
-    ]
-    labels = [(own[0].split("_", 1), "_".join(own[1:])) for own in names]
-    columns = [name for name in rows[0] if name != code]
-    lines = [
-        f"{row[code]},{sex},{age},{status},{row[column]}\n"
-        for row in rows
-        for column, ((sex, age), status) in zip(columns, labels, strict=True)
-        if sex in "MF"
-    ]
-    path.write_text("area,sex,age,status,n\n" + "".join(lines))
-    with pytest.raises(ValueError, match=r"age='Tot' looks like a sum over 'age'.*--total age=Tot"):
-        read_table(path)
-    cells = read_table(path, totals={"age": "Tot", "status": "Tot"})
-    assert cells.shape[1:] == (2, 13, 4)
-    path.write_text(path.read_text().replace("Tot", "x"))
-    with pytest.raises(ValueError, match="'x' is as large as all others"):
-        read_table(path)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes
+from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes, processor_seconds
 from tests.storage.fuzz.known import KNOWN
 from tests.storage.fuzz.mutate import mutate
-from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Defect, Outcome, check_refusal, place_of
+from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Outcome, check_refusal, sort_of
 from tests.storage.fuzz.targets import TARGETS, Target
 from tests.storage.fuzz.watch import Watch, listing
 
@@ -43,13 +43,13 @@ def run_case(number: int, seed: int, shelf: Path, home: Path) -> Outcome:
         how = f"known: {known.name}"
     size = sum(own.stat().st_size for own in ([path, *path.rglob("*")]) if own.is_file() and not own.is_symlink())
     if how and size <= _LARGEST:
-        outcome = _judged(number, target, how, size, path, home)
+        outcome = judged(number, target, how, size, path, home)
     else:
         outcome = Outcome(number, target.name, how, "unmade", size=size)
     if known is not None and known.expected not in ("", outcome.verdict) and outcome.verdict != "defect":
         outcome = _defect(outcome, f"{outcome.verdict}: {known.name}", outcome.message)
     if outcome.verdict == "defect":
-        (home / "outcome.json").write_text(json.dumps(outcome.__dict__, indent=1), encoding="utf-8")
+        (home / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
     else:
         shutil.rmtree(home)
     return outcome
@@ -66,68 +66,51 @@ def target_of(number: int, rng: np.random.Generator) -> Target:
 
 
 def _mutated(rng: np.random.Generator, path: Path, shelf: Path) -> str:
-    """Change the file; what was done, or nothing where that failed.
+    """Change the file, in a process of its own, as the HDF5 library may not survive its own wrong files.
 
-    In a process of its own where the HDF5 library is needed, which may not survive its own wrong files.
+    Gives what was done, or nothing where that failed, as a second change of what the first one has left may.
     """
-    if path.suffix == ".nc" or (path.is_dir() and any(path.glob("*.nc"))):
-        made = in_child(lambda tell, _: tell({"how": mutate(rng, path, shelf)}))
-        return str(made.told[0]["how"]) if made.told else ""
-    try:
-        return mutate(rng, path, shelf)
-    except (
-        ValueError,
-        IndexError,
-        KeyError,
-        TypeError,
-        RecursionError,
-    ):  # a second change, of what the first one has left
-        return ""
+    made = in_child(lambda tell, _: tell({"how": mutate(rng, path, shelf)}))
+    return str(made.told[0]["how"]) if made.told else ""
 
 
-def _judged(number: int, target: Target, how: str, size: int, path: Path, home: Path) -> Outcome:
+def judged(number: int, target: Target, how: str, size: int, path: Path, home: Path) -> Outcome:
+    """Have a file read, and look at what that did."""
     before = listing(home / "input")
-    ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
-    found = _outcome(number, target, how, size, ended)
-    if found.sort in ("time", "hung"):
-        # Once more: a function may have been compiled, which is cached, or the machine may have been busy.
+    for _ in range(2):  # a function may have been compiled, which is cached, or the machine may have been busy
+        found = _outcome(number, target, how, size, in_child(partial(_read, target, path, home)))
+        if found.sort not in ("time", "hung"):
+            break
         shutil.rmtree(home / "output")
         (home / "output").mkdir()
-        ended = in_child(lambda tell, start: _read(target, path, home, tell, start))
-        found = _outcome(number, target, how, size, ended)
     if found.verdict == "defect":
         return found
     after = listing(home / "input")
+    changed = [name for name in before if before[name] != after.get(name)]
     written = [name for own in ("elsewhere", "cwd") for name in listing(home / own) if name != "canary.csv"]
     if written:
         return _defect(found, "wrote elsewhere", f"{written}")
     if not target.goes_on and after != before:
-        return _defect(found, "changed its file", f"{[name for name in before if before[name] != after.get(name)]}")
-    if target.goes_on and found.verdict == "refused" and any(before[name] != after.get(name) for name in before):
+        return _defect(found, "changed its file", f"{changed}")
+    if target.goes_on and found.verdict == "refused" and changed:
         return _defect(found, "changed a journal that it refused", found.message)
     return found
 
 
 def _defect(found: Outcome, sort: str, message: str) -> Outcome:
-    return Outcome(**{**found.__dict__, "verdict": "defect", "sort": sort, "message": message})
+    return replace(found, verdict="defect", sort=sort, message=message)
 
 
 def _outcome(number: int, target: Target, how: str, size: int, ended: Ended) -> Outcome:
     """The verdict on what a child has sent, and on how it ended."""
-    last: dict[str, Any] = {
-        "verdict": "defect",
-        "sort": "ended without a word",
-        "message": "",
-        "seconds": ended.seconds,
-        "megabytes": ended.megabytes,
-    }
+    last: dict[str, Any] = {"verdict": "defect", "sort": "ended without a word", "message": ""}
+    last |= {"seconds": ended.seconds, "megabytes": ended.megabytes}
     for own in ended.told:
         last |= own
     found = Outcome(number, target.name, how, size=size, **last)
-    most = target.cpu_seconds or CPU_SECONDS
     if ended.hung:
         return _defect(found, "hung", "it waited for something for ever")
-    if found.seconds > most:
+    if found.seconds > (target.cpu_seconds or CPU_SECONDS):
         return _defect(found, "time", f"{found.seconds:.1f} s of processor time; {found.message:.200}")
     if ended.signal:
         return _defect(found, f"signal {ended.signal}", f"after {ended.seconds:.1f} s and {ended.megabytes:.0f} MB")
@@ -139,19 +122,18 @@ def _outcome(number: int, target: Target, how: str, size: int, ended: Ended) -> 
 def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> None:
     """What the child does: read, say how that went, and look at what was accepted."""
     os.chdir(home / "cwd")
-    writable = [home / "output", *([path] if target.goes_on else [])]
-    watch = Watch(*writable)
-    before = _seconds()
+    watch = Watch(home / "output", *([path] if target.goes_on else []))
+    before = processor_seconds()
     value: Any = None
     verdict, sort, message = "accepted", "", ""
     try:
         value = target.read(path)
     except (ValueError, OSError) as error:
-        verdict, message = "refused", str(error)
-        sort, message = _caught(partial(check_refusal, error, path), message)
+        verdict = "refused"
+        sort, message = _caught(partial(check_refusal, error, path), str(error))
     except BaseException as error:  # whatever it is, it is told
-        sort, message = _sorted(error)
-    seconds, megabytes = _seconds() - before, peak_megabytes(start)
+        sort, message = sort_of(error), str(error)
+    seconds, megabytes = processor_seconds() - before, peak_megabytes(start)
     tell({"verdict": verdict, "sort": sort, "message": message[:1000], "seconds": seconds, "megabytes": megabytes})
     if value is not None and not sort:
         sort, message = _caught(lambda: target.check(value, lambda: target.read(path), home / "output"), "")
@@ -162,22 +144,10 @@ def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> Non
     tell({"verdict": "defect" if sort else verdict, "sort": sort, "message": message[:1000]})
 
 
-def _seconds() -> float:
-    """Processor time of this process and of those in which it has files read."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(own.ru_utime + own.ru_stime for own in used)
-
-
 def _caught(check: Callable[[], None], message: str) -> tuple[str, str]:
     """The class of what a check raises, and its words; no class and the message as it was where it raises nothing."""
     try:
         check()
     except BaseException as error:  # whatever it is, it is told
-        return _sorted(error)
+        return sort_of(error), str(error)
     return "", message
-
-
-def _sorted(error: BaseException) -> tuple[str, str]:
-    if isinstance(error, Defect):
-        return error.sort, str(error)
-    return f"traceback: {type(error).__name__} in {place_of(error)}", str(error)

@@ -48,12 +48,17 @@ def peak_megabytes(start: int) -> float:
     return max(0, _status("VmHWM")[0] - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - start) / 1024
 
 
+def processor_seconds() -> float:
+    """Processor time of this process and of those in which it has had files read."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(own.ru_utime + own.ru_stime for own in used)
+
+
 def in_child(task: Callable[[Tell, int], None]) -> Ended:
     """Run a task in a fork of this process, and wait for it."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(ours)
         _run(task, theirs)
     os.close(theirs)
     raw, hung = _listen(ours, pid)
@@ -61,13 +66,8 @@ def in_child(task: Callable[[Tell, int], None]) -> Ended:
     _, status, used = os.wait4(pid, 0)
     told = [json.loads(line) for line in raw.split(b"\n")[:-1]]
     start = told.pop(0)["start"] if told else used.ru_maxrss
-    return Ended(
-        tuple(told),
-        os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
-        used.ru_utime + used.ru_stime,
-        max(0, used.ru_maxrss - start) / 1024,
-        hung,
-    )
+    ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return Ended(tuple(told), ended_by, used.ru_utime + used.ru_stime, max(0, used.ru_maxrss - start) / 1024, hung)
 
 
 def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
@@ -85,9 +85,9 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
         quiet = os.open(os.devnull, os.O_RDWR)  # libraries in C write to the descriptors themselves
         for standard in (0, 1, 2):
             os.dup2(quiet, standard)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (_HARD_CPU, _HARD_CPU + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (space * 1024 + _SPACE, space * 1024 + _SPACE))
+        limit = space * 1024 + _SPACE
+        for what, soft, hard in (("CORE", 0, 0), ("CPU", _HARD_CPU, _HARD_CPU + 1), ("AS", limit, limit)):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (soft, hard))
         task(tell, start)
     finally:
         os._exit(0)
@@ -95,15 +95,13 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
 
 def _listen(pipe: int, pid: int) -> tuple[bytes, bool]:
     """All that a child sends until it ends; it is ended where it takes too long."""
-    parts: list[bytes] = []
-    end, hung = time.monotonic() + _WALL, False
+    raw, end, hung = b"", time.monotonic() + _WALL, False
     while True:
         ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
         if not ready:
             os.kill(pid, signal.SIGKILL)
             end, hung = time.monotonic() + _WALL, True
-            continue
-        block = os.read(pipe, 1 << 16)
-        if not block:
-            return b"".join(parts), hung
-        parts.append(block)
+        elif block := os.read(pipe, 1 << 16):
+            raw += block
+        else:
+            return raw, hung

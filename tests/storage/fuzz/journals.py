@@ -1,10 +1,12 @@
-"""Journals: read by the calibration that goes on with them, none of whose simulations is really run."""
+"""Journals of calibrations, of fits and of draws: those who go on with them, of whose simulations none is really run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,11 @@ import pymc as pm
 
 import bayesdp as bdp
 from bayesdp.calibration import fits, sbc, study
+from bayesdp.inference.runs.journal import DrawJournal
+from bayesdp.inference.runs.recorded import Stats, state_arrays
+from bayesdp.priors import build_model as model_of
+from bayesdp.steps import FiberGibbs
+from tests.storage.examples import lattice
 from tests.storage.fuzz.outcome import Defect
 from tests.storage.fuzz.specimens import JOURNAL_NUMBERS, journal_lines, posterior
 
@@ -33,15 +40,8 @@ def build_model(release: Any) -> pm.Model:
 
 def _not_run(self: Any, number: int) -> dict[str, Any]:
     """Stands for a simulation: its result, without any draw."""
-    good = {
-        "seconds": 0.1,
-        "ranks": {"x[0]": 0.5},
-        "dispersion": {"x[0]": 0.5},
-        "ess": 40.0,
-        "divergences": 0,
-        "longer": 1,
-    }
-    return {"number": number, **good}
+    of_x = {"ranks": {"x[0]": 0.5}, "dispersion": {"x[0]": 0.5}}
+    return {"number": number, "seconds": 0.1, **of_x, "ess": 40.0, "divergences": 0, "longer": 1}
 
 
 def go_on(path: Path) -> Any:
@@ -59,17 +59,47 @@ def go_on_with_fits(path: Path) -> Any:
 def check_journal(value: Any, again: Callable[[], Any], output: Path) -> None:
     """A journal that was gone on with is complete: going on once more gives the same."""
     other = again()
-    equal = (
-        [own.identical(two) for own, two in zip(value, other, strict=True)]
-        if isinstance(value, list)
-        else [value.identical(other)]
-    )
-    if not all(equal):
+    pairs = zip(value, other, strict=True) if isinstance(value, list) else [(value, other)]
+    if not all(one.identical(two) for one, two in pairs):
         raise Defect("reading is not repeatable", "going on once more gave something else")
+
+
+_GIVEN = {"draws": 6, "tune": 4, "chains": 2, "random_seed": 3, "nuts_sampler": "pymc"}
+
+
+@cache
+def _run() -> tuple[pm.Model, Any]:
+    """A model, and its step method."""
+    model = model_of(lattice(), "independent")
+    return model, FiberGibbs(list(model.value_vars), model=model)
+
+
+def write_draw_journal(path: Path) -> None:
+    """A journal of made-up draws: all of the first chain, the tuning of the second one."""
+    model, step = _run()
+    point = model.initial_point()
+    with DrawJournal(path, model, _GIVEN, resume=False) as journal:
+        journal.attach(step)
+        for chain, ends in ((0, (4, 7, 10)), (1, (4,))):
+            for at in range(max(ends)):
+                stats = Stats([{"moved": np.float64(0.5), "tune": at < 4}])
+                if at + 1 in ends:
+                    stats.state = state_arrays(step)
+                told: Any = stats if at + 1 in ends else list(stats)
+                journal.keep(SimpleNamespace(chain=chain, draw_idx=at, tuning=at < 4, point=point, stats=told))
+
+
+def read_draws(path: Path) -> list[str]:
+    """All draws and statistics that a run would go on with, as text."""
+    model, step = _run()
+    with DrawJournal(path, model, _GIVEN, resume=True) as journal:
+        journal.attach(step)
+        return [repr(list(journal._kept(own).rows())) for own in journal._files if own]
 
 
 def prepare_journals(folder: Path) -> None:
     """Replace the simulations and fits by stubs, and write a journal of each kind."""
+    write_draw_journal(folder / "draws.partial")
     study.Study.__call__ = _not_run  # type: ignore[method-assign]  # this process runs no other simulation
     tree = posterior()
     fits._Fit.__call__ = lambda self, number: {  # type: ignore[method-assign]

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.storage.fuzz.mutate_text import one, size
+
 
 def write_measurements(path: Path, geocode: str, rows: int, numbers: int) -> None:
     """So many rows of one geocode, each with so many zeros."""
@@ -24,28 +26,22 @@ def write_measurements(path: Path, geocode: str, rows: int, numbers: int) -> Non
 
 def mutate_parquet(rng: np.random.Generator, path: Path) -> str:
     """Change a file; what was done."""
-    kind = int(rng.integers(0, 6))
-    if kind == 0:
-        rows = int(2 ** rng.uniform(1, 22))
-        write_measurements(path, "05010001", rows, 2)
-        return f"parquet: {rows} equal rows"
-    if kind == 1:
-        length, rows = int(2 ** rng.uniform(4, 23)), int(2 ** rng.uniform(1, 14))
-        write_measurements(path, "050" + "1" * length, rows, 2)
-        return f"parquet: a geocode of {length} digits in {rows} rows"
-    if kind == 2:
-        numbers = int(2 ** rng.uniform(1, 25))
-        write_measurements(path, "05010001", 1, numbers)
-        return f"parquet: a value of {numbers} zeros"
+    kind = one(rng, ["rows", "geocode", "value", "gone", "null", "another"])
+    if kind in ("rows", "geocode", "value"):
+        digits = size(rng, 4, 23) if kind == "geocode" else 5
+        rows = {"rows": size(rng, 1, 22), "geocode": size(rng, 1, 14), "value": 1}[kind]
+        numbers = size(rng, 1, 25) if kind == "value" else 2
+        write_measurements(path, "050" + "1" * digits, rows, numbers)
+        return f"parquet: {rows} equal rows, a geocode of {digits} digits, {numbers} zeros"
     table = pq.read_table(path)
     at = int(rng.integers(0, table.num_columns))
     name = table.column_names[at]
-    if kind == 3:
+    if kind == "gone":
         changed = table.drop_columns([name])
-    elif kind == 4:
+    elif kind == "null":
         changed = table.set_column(at, name, pa.array([None] * table.num_rows, table[name].type))
     else:
-        odd: list[object] = ["x", "\u202e", 7, -1.5, float("nan"), [1, 2, 3], [[1]], 2**62, True]
-        changed = table.set_column(at, name, pa.array([odd[int(rng.integers(0, len(odd)))]] * table.num_rows))
+        odd = one(rng, ["x", "\u202e", 7, -1.5, float("nan"), [1, 2, 3], [[1]], 2**62, True])
+        changed = table.set_column(at, name, pa.array([odd] * table.num_rows))
     pq.write_table(changed, path)
-    return f"parquet: {name} {('gone', 'null', 'another')[kind - 3]}"
+    return f"parquet: {name} {kind}"

@@ -13,12 +13,8 @@ MEGABYTES = 300.0
 """... and this much memory above what the imports take."""
 
 _OUT_OF_MEMORY = (
-    "Unable to allocate",
-    "MemoryError",
-    "Cannot allocate memory",
-    "memory allocation failed",
-    "out of memory",
-)
+    "Unable to allocate", "MemoryError", "Cannot allocate memory", "memory allocation failed", "out of memory",
+)  # fmt: skip
 """How a request that no limit of ours has stopped, but that of the process, shows in a message."""
 
 
@@ -49,13 +45,13 @@ class Outcome:
     size: int = 0  # bytes of the file, or of all files of a folder
 
 
-def place_of(error: BaseException) -> str:
-    """The innermost function of the package in a traceback: what tells two tracebacks apart."""
+def sort_of(error: BaseException) -> str:
+    """The class of a defect: its own, or the innermost function of the package in a traceback."""
+    if isinstance(error, Defect):
+        return error.sort
     frames = [own for own in traceback.extract_tb(error.__traceback__) if f"{Path('/bayesdp/')}" in own.filename]
-    if not frames:
-        return "outside bayesdp"
-    own = frames[-1]
-    return f"{own.filename.rpartition('/bayesdp/')[2]}:{own.name}"
+    place = f"{frames[-1].filename.rpartition('/bayesdp/')[2]}:{frames[-1].name}" if frames else "outside bayesdp"
+    return f"traceback: {type(error).__name__} in {place}"
 
 
 def check_refusal(error: BaseException, path: Path) -> None:
@@ -68,4 +64,4 @@ def check_refusal(error: BaseException, path: Path) -> None:
     if not told.isprintable():
         raise Defect("refusal with control characters", told)
     if not isinstance(error, Refused) and path.name not in told:
-        raise Defect(f"refusal without the file's name, {place_of(error)}", told)
+        raise Defect("refusal without the file's name", told)

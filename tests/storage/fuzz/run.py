@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import multiprocessing
 import os
 import shutil
 import sys
@@ -20,12 +21,13 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
+
 import conftest  # noqa: F401  # at the root: where compiled functions are cached
 from tests.storage.fuzz.case import run_case
 from tests.storage.fuzz.journals import prepare_journals
 from tests.storage.fuzz.outcome import Defect, Outcome, Refused
 from tests.storage.fuzz.specimens import write_specimens
-from tests.storage.fuzz.table import table
 from tests.storage.fuzz.targets import TARGETS
 
 
@@ -39,31 +41,10 @@ def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[O
     # The one other thread is of a library's allocator, and holds no lock of Python.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
-    children = {}
-    for job in range(jobs):
-        pid = os.fork()
-        if pid == 0:
-            _work(cases[job::jobs], seed, shelf, folder, folder / f"outcomes-{job}.jsonl")
-        children[pid] = job
-    failed = [pid for pid in children if os.waitpid(pid, 0)[1]]
-    if failed:
-        raise RuntimeError(f"{len(failed)} of {jobs} processes of the fuzzer ended badly")
-    lines = [line for job in range(jobs) for line in (folder / f"outcomes-{job}.jsonl").read_text("utf-8").splitlines()]
-    return sorted((Outcome(**json.loads(line)) for line in lines), key=lambda own: own.case)
-
-
-def _work(cases: Sequence[int], seed: int, shelf: Path, folder: Path, path: Path) -> None:
-    """What a process of the fuzzer does; it never returns."""
-    status = 1
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for number in cases:
-                outcome = run_case(number, seed, shelf, folder / f"case-{number}")
-                file.write(json.dumps(asdict(outcome)) + "\n")
-                file.flush()
-        status = 0
-    finally:
-        os._exit(status)
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        return pool.starmap(
+            run_case, [(number, seed, shelf, folder / f"case-{number}") for number in cases], chunksize=1
+        )
 
 
 def _warm_up(shelf: Path, folder: Path) -> None:
@@ -86,6 +67,21 @@ def _warm_up(shelf: Path, folder: Path) -> None:
             finally:
                 os.chdir(back)
     shutil.rmtree(folder)
+
+
+def table(outcomes: Sequence[Outcome], folder: str) -> str:
+    """Cases by target, the longest and the largest, and the defects by class; `folder` has the files of defects."""
+    found = pd.DataFrame([asdict(own) for own in outcomes])
+    every = pd.concat([found, found.assign(target="all")])
+    counts = pd.crosstab(every.target, every.verdict)
+    most = every.groupby("target").agg(longest_s=("seconds", "max"), most_MB=("megabytes", "max")).round(2)
+    lines = [counts.join(most).to_string()]
+    for sort, own in found[found.verdict == "defect"].groupby("sort"):
+        first = own.iloc[0]
+        lines += ["", f"{sort}: {len(own)} (cases {', '.join(map(str, own.case[:8]))})"]
+        lines += [f"  case {first.case}, {first.target}, {first.how}"[:400], f"  {first.message!r:.400}"]
+        lines += [f"The files of defects are in {folder}; one case again: --case NUMBER, with the same seed."]
+    return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

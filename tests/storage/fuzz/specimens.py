@@ -17,7 +17,6 @@ from bayesdp.noise import TruncatedLaplace
 from bayesdp.release import Release
 from bayesdp.storage import write_draws
 from tests.storage.examples import EXAMPLES, TABLE, lattice
-from tests.storage.fuzz.draw_journals import write_draw_journal
 
 JOURNAL_NUMBERS = 12
 """Simulations that the journal of a calibration has."""
@@ -47,11 +46,8 @@ _PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2
 
 def _demonstration() -> str:
     """A county of a demonstration file, whose numbers add up."""
-    names = ["state_fips", "county_fips", "county", "pop2010_census", "pop2010_das"]
-    names += [
-        f"{own}_das"
-        for own in ("nh_white", "nh_black", "nh_aian", "nh_asian", "nh_nhpi", "nh_other", "nh_two", "hispanic")
-    ]
+    counted = ("nh_white", "nh_black", "nh_aian", "nh_asian", "nh_nhpi", "nh_other", "nh_two", "hispanic")
+    names = ["state_fips", "county_fips", "county", "pop2010_census", "pop2010_das", *(f"{own}_das" for own in counted)]
     for sex, short in (("male", "m"), ("female", "f")):
         names += [f"{sex}_das", *(f"{short}_age{i:02d}_das" for i in range(1, 24))]
     values = ["06", "003", "Alpine County", "45", "46", "40", *["0"] * 6, "6", *["23", *["1"] * 23] * 2]
@@ -120,20 +116,16 @@ def write_specimens(folder: Path) -> None:
         release.to_netcdf(folder / f"{plain}.nc")
         _write_columns(release, folder / f"{plain}_columns")
     write_draws(posterior(), folder / "posterior.nc")
-    StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other")).to_netcdf(
-        folder / "statistics.nc"
-    )
+    plain_statistics = StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other"))
+    plain_statistics.to_netcdf(folder / "statistics.nc")
     share = BoundaryInflatedLaplace(1.0, 0.02, (0.0, 1.0), names=["share", "other"])
     share.release([0.37, 0.9], rng=5).to_netcdf(folder / "stated.nc")
-    TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count").to_netcdf(
-        folder / "table.nc", engine="h5netcdf"
-    )
-    write_draw_journal(folder / "draws.partial")
+    table = TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count")
+    table.to_netcdf(folder / "table.nc", engine="h5netcdf")
     np.savez(folder / "state.npz", counts=np.arange(12).reshape(3, 4), scale=np.array(0.5))
     units = {"05010001": [3, 40], "05010002": [0, 7]}
-    made = write_synthetic_nmf(
-        folder / "nmf", units, product="pl94-unit", level="County", variance=25.0, constraints=False, rng=1
-    )
+    given = {"product": "pl94-unit", "level": "County", "variance": 25.0, "constraints": False, "rng": 1}
+    made = write_synthetic_nmf(folder / "nmf", units, **given)
     shutil.copyfile(made / "County.parquet/DPQuery/State=50/part-0.parquet", folder / "part-0.parquet")
     shutil.rmtree(folder / "nmf")
     (folder / "report.txt").write_text(_REPORT, encoding="utf-8")

@@ -1,0 +1,197 @@
+"""Descriptions with one field changed, and the releases that are described."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from bayesdp import mechanisms as m
+from bayesdp import privacy
+from bayesdp.composition import as_one, compose
+from bayesdp.measurements import Exact, Measured
+from bayesdp.noise import LatticeLaplace
+from bayesdp.papers import bounded_statistics, covariance_cone
+from bayesdp.privacy import Guarantee
+from bayesdp.queries import Identity, Margins
+from bayesdp.release import Release
+from benchmarks.calibration.cases import INVARIANTS, KEEPING, TABLE
+
+COUNTS = np.array([[4, 7, 2], [5, 0, 9]])
+TOTAL, BOTH = INVARIANTS["total"], INVARIANTS["both margins"]
+SQUARE = {"sex": ["men", "women"], "admission": ["yes", "no"]}
+
+
+def places(value, path=()):
+    """Paths to every field, of lists to the first two items."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from places(below, (*path, key))
+
+
+def other_values(value):
+    """Values of another kind, with another sign, beyond all numbers, and another valid-looking one."""
+    yield from (("object", {"a": 1}), ("long", 10**400))
+    if isinstance(value, bool):
+        yield from (("other", not value), ("text", str(value)), ("number", int(value)))
+    elif isinstance(value, int | float):
+        yield from (("text", str(value)), ("truth", True), ("negative", -value - 1), ("larger", value * 1.5 + 1))
+        yield "null", None
+    elif isinstance(value, str):
+        yield from (("other", value + "x"), ("number", 7), ("null", None))
+    elif isinstance(value, dict):
+        yield from (("unknown", {**value, "extra": 1}), ("list", [1]))
+    elif isinstance(value, list):
+        yield from (("text", "x"), ("longer", [*value, "extra"]), ("number", 3))
+    else:
+        yield from (("text", "x"), ("number", 3))
+
+
+def at(description, path):
+    for key in path:
+        description = description[key]
+    return description
+
+
+def plain(description):
+    """A copy as JSON has it."""
+    return json.loads(json.dumps(description))
+
+
+def mutants(description):
+    """The path, the kind of change, and the description with that change."""
+    for path in places(description):
+        for kind, value in other_values(at(description, path)):
+            changed = copy.deepcopy(description)
+            at(changed, path[:-1])[path[-1]] = value
+            yield path, kind, changed
+        changed = copy.deepcopy(description)
+        del at(changed, path[:-1])[path[-1]]
+        yield path, "removed", changed
+
+
+def refused_with(release, path, value, file, folder, message):
+    """A release is written, one field of what the file says is changed, and reading it is an error with this message."""
+    if file == "noise.json":
+        release.to_csv(folder / "stored.csv")
+        source = folder / "stored.noise.json"
+        told = json.loads(source.read_text())
+        path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
+        at(told, path[:-1])[path[-1]] = value
+        source.write_text(json.dumps(told))
+    else:
+        release.to_netcdf(folder / "stored.nc")
+        with h5py.File(folder / "stored.nc", "r+") as stored:
+            if len(path) == 1:
+                stored.attrs[path[0]] = int(value)
+            else:
+                told = json.loads(stored.attrs[path[0]])
+                at(told, path[1:-1])[path[-1]] = value
+                stored.attrs[path[0]] = json.dumps(told)
+    with pytest.raises(ValueError, match=message):
+        Release.from_csv(folder / "stored.csv") if file == "noise.json" else Release.from_netcdf(folder / "stored.nc")
+
+
+def lattice(seed, invariants=TOTAL):
+    return m.LatticeLaplace(invariants, epsilon=0.4).release(COUNTS, rng=seed)
+
+
+def laplace(seed):
+    return m.DiscreteLaplace(TABLE, epsilon=0.6).release(COUNTS, rng=seed)
+
+
+def gaussian(seed, **loss):
+    return m.ProjectedGaussian(BOTH, **(loss or {"mu": 0.5})).release(COUNTS, rng=seed)
+
+
+def foreign():
+    """Noise of a mechanism that is not described, with a guarantee."""
+    one = lattice(9)
+    noisy = Measured(Identity(TABLE), one.measurements[0].published, LatticeLaplace(0.4, "l1"))
+    stated = Guarantee("pure", {"epsilon": 0.4}, "l1", simulated=True)
+    return Release.from_published(TABLE, [noisy], one.exact, guarantee=stated, simulated=True)
+
+
+def rows():
+    return Release.from_published(TABLE, exact=[Exact(Margins(TABLE, ["row"]), COUNTS.sum(axis=1))])
+
+
+def two_published():
+    """Two releases without a seed. Noise of so small a table is the same now and then, and a release is not composed with itself."""
+    one = other = m.LatticeLaplace(BOTH, epsilon=0.4).release(COUNTS)
+    while np.array_equal(one.values, other.values):
+        other = m.LatticeLaplace(BOTH, epsilon=0.4).release(COUNTS)
+    return [one, other]
+
+
+def semi_canonical():
+    mechanism = m.SemiCanonical(Margins(SQUARE, ["sex"], ["admission"]), privacy.approximate_dp(1.0))
+    return mechanism.release([[12, 30], [25, 17]], rng=1)
+
+
+TOTALS = {
+    "pure": lambda: as_one([lattice(1), lattice(2)]),
+    "exact beside": lambda: as_one([laplace(1), rows(), lattice(2)]),
+    "mu": lambda: as_one([gaussian(1), gaussian(2)]),
+    "rho": lambda: as_one([m.LatticeGaussian(BOTH, rho=0.1).release(COUNTS, rng=seed) for seed in (1, 2)]),
+    "pure and approximate": lambda: as_one([lattice(1, BOTH), gaussian(2, epsilon=0.4, delta=1e-4)]),
+    "a delta": lambda: compose(lattice(1, BOTH), gaussian(2), delta=1e-4).release,
+    "Semi-DP": lambda: as_one([m.SemiGaussian(TOTAL, mu=0.7).release(COUNTS, rng=seed) for seed in (1, 2)]),
+    "a chain": lambda: as_one(
+        [lattice(1, BOTH), m.LatticeLaplace(BOTH, epsilon=0.3).release(COUNTS, rng=2, method="mcmc")]
+    ),
+    "published": lambda: as_one(two_published()),
+}
+WEAKER = {
+    "nested": lambda: as_one([as_one([lattice(1), lattice(2)]), lattice(3)]),
+    "not described": lambda: as_one([foreign(), lattice(3), lattice(4)]),
+}
+"""What the whole loses at least is known, and no more."""
+
+UNIT, NAMES = (0.0, 1.0), ["a", "b", "c", "d"]
+MEAN = privacy.mean_sensitivity(50, (0.0, 10.0))
+
+
+def _proportions(kind, rule, convention):
+    return kind(1.0, 50, NAMES, rule=rule, convention=convention).release([5, 10, 15, 20], rng=1)
+
+
+def _covariance(rule, convention):
+    mechanism = covariance_cone.CovarianceMatrix(
+        1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], ["height", "weight"], rule=rule, convention=convention, parts=[0.5, 0.3, 0.2]
+    )  # fmt: skip
+    return mechanism.release([[1.0, 0.5], [0.5, 2.0]], rng=3)
+
+
+STATISTICS = {
+    "a mean": lambda: m.TruncatedLaplace(1.0, privacy.mean_sensitivity(50, UNIT), UNIT).release(0.3, rng=1),
+    "one side": lambda: m.BoundaryInflatedLaplace(1.0, 0.1, (0.0, None)).release(2.0, rng=1),
+    "own bounds": lambda: m.BoundaryInflatedLaplace(0.7, [0.1, 0.2], (0.0, [1.0, 2.0])).release([0.5, 0.5], rng=1),
+    "variance": lambda: m.TruncatedLaplace(
+        1.0, (own := privacy.variance_sensitivity(50, UNIT)), own.bounds, convention="paper"
+    ).release(0.2, rng=1),
+    "paper, clipped": lambda: m.BoundaryInflatedLaplace(
+        1.0, privacy.proportion_sensitivity(50, 4), UNIT, names=NAMES, convention="paper"
+    ).release([0.1, 0.2, 0.3, 0.4], rng=1),
+    "truncated Gaussian": lambda: m.TruncatedGaussian(0.1, UNIT, epsilon=1.0, delta=1e-3).release(0.3, rng=1),
+    "clipped Gaussian": lambda: m.BoundaryInflatedGaussian([MEAN] * 3, (0.0, 10.0), rho=0.1, names=NAMES[:3]).release(
+        [1, 5, 9], rng=1
+    ),
+    "published": lambda: m.TruncatedLaplace(1.0, 0.1, UNIT).release(0.3),
+    "rescaled": lambda: _proportions(bounded_statistics.RescaledProportions, "boundary-inflated", "exact"),
+    "all but one": lambda: _proportions(bounded_statistics.AllButOne, "truncated", "exact"),
+    "universal": lambda: _proportions(bounded_statistics.UniversalHistogram, "truncated", "paper"),
+    "covariance": lambda: _covariance("boundary-inflated", "exact"),
+    "covariance, paper": lambda: _covariance("truncated", "paper"),
+}
+COUNTED = {
+    **{name: lambda make=make: make(BOTH).release(COUNTS, rng=1) for name, make in KEEPING.items()},
+    "discrete Laplace": lambda: laplace(1),
+    "a total": lambda: KEEPING["lattice Laplace, l1"](TOTAL).release(COUNTS),
+    "Semi-DP canonical": semi_canonical,
+}
