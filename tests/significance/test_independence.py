@@ -82,9 +82,7 @@ def test_p_value_against_all_tables_and_all_noise() -> None:
     assert result.pvalue == pytest.approx(exact, abs=0.01 + 6 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
-@pytest.mark.parametrize(
-    "law", [bdp.noise.LatticeLaplace(0.3), bdp.noise.ProjectedGaussian(2.0), bdp.noise.DiscreteLaplace(2.0)], ids=str
-)
+@pytest.mark.parametrize("law", [bdp.noise.LatticeLaplace(0.3), bdp.noise.DiscreteLaplace(2.0)], ids=str)
 def test_size_is_at_most_alpha_and_power_is_above(law: NoiseLaw) -> None:
     """200 tables under independence, and 40 with a strong association; at alpha 0.1 the bound is four standard errors."""
     rng = np.random.default_rng(12)
@@ -102,16 +100,6 @@ def test_size_is_at_most_alpha_and_power_is_above(law: NoiseLaw) -> None:
             assert share > 0.1 - 4 * error  # and it is not wasteful
         else:
             assert share > 0.1 + 4 * error
-
-
-def test_two_by_two_is_near_the_two_sided_test() -> None:
-    table = xr.DataArray([[12, 30], [25, 17]], dims=("a", "b"), coords={"a": [1, 2], "b": [1, 2]})
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), table.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), table.sum("a"))]
-    release = released(table.values, bdp.noise.ProjectedGaussian(2.0), exact, table)
-    found = independence_test_from_releases(release, draws=20_000, rng=1)
-    # The null is nearly symmetric: the p-value of |d| and twice the smaller one are nearly one.
-    assert found.pvalue == pytest.approx(odds_ratio_test_from_release(release, "two-sided").pvalue, abs=0.003)
-    assert found.degrees == 1
 
 
 def test_tables_as_far_off_as_the_released_one_count() -> None:
@@ -145,22 +133,18 @@ def test_several_releases_are_combined_by_precision() -> None:
 
 
 def test_empty_rows_and_determined_tables() -> None:
-    table = xr.DataArray(
-        [[9, 2, 1], [3, 4, 6], [0, 0, 0]], dims=("a", "b"), coords={"a": list("xyz"), "b": list("uvw")}
-    )
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), table.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), table.sum("a"))]
-    found = independence_test_from_releases(
-        released(table.values, bdp.noise.ProjectedGaussian(1.0), exact, table), draws=199, rng=1
-    )
-    assert found.degrees == 2
-    zero = table * 0
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), zero.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), zero.sum("a"))]
-    none = independence_test_from_releases(
-        released(zero.values, bdp.noise.ProjectedGaussian(1.0), exact, table), draws=199
-    )
-    assert (none.pvalue, none.degrees) == (1.0, 0)
-    assert "no test" in none.claim
-    assert "at least 0.005" in found.claim
+    labels = {"a": list("xyz"), "b": list("uvw")}
+    for counts, degrees, claim in (
+        ([[9, 2, 1], [3, 4, 6], [0, 0, 0]], 2, "at least 0.005"),
+        ([[0] * 3] * 3, 0, "no test"),
+    ):
+        table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
+        exact = [bdp.Exact(bdp.Margins(table, [own]), table.sum(other)) for own, other in ("ab", "ba")]
+        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), exact, table)
+        found = independence_test_from_releases(release, draws=199, rng=1)
+        assert found.degrees == degrees
+        assert claim in found.claim
+        assert degrees or found.pvalue == 1.0
 
 
 def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
@@ -178,48 +162,38 @@ def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
     assert np.all(np.abs(noise.var(axis=0) / variance - 1.0) < 5 * np.sqrt(2 / 4000))
 
 
-def test_what_cannot_be_tested_is_refused() -> None:
-    law = bdp.noise.LatticeLaplace(0.2)
-    some = bdp.Measured(
-        bdp.Identity(TABLE), np.where(TABLE == 9, np.nan, TABLE), bdp.noise.DiscreteLaplace(1.0), unmeasured=TABLE == 9
-    )
-    four = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
-    wide = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
-    both = [bdp.Exact(bdp.Margins(wide, [dim]), np.full(8, 8)) for dim in ("a", "b")]
-    good = released(TABLE.values, law)
-    rows = bdp.Release(
-        bdp.Frame.of(TABLE),
-        (bdp.Measured(bdp.Margins(TABLE, ["a"]), [12, 13], bdp.noise.DiscreteLaplace(1.0)),),
-        tuple(EXACT),
-    )
-    cases: list[tuple[Any, type[Exception], str]] = [
-        (
-            released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), EXACT[:1]),
-            ValueError,
-            "leaves 4 dimensions free, and margins leave 2",
-        ),
-        (rows, ValueError, "noisy measurements of all cells"),
-        (
-            released(TABLE.values, bdp.noise.BoundaryInflatedDiscreteLaplace(2.0, (0.0, 50.0))),
-            NotImplementedError,
-            "depends on the confidential cells",
-        ),
-        (bdp.Release(bdp.Frame.of(TABLE), (some,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
-        (
-            released(TABLE.values, law, [*EXACT, bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")]),
-            ValueError,
-            "leaves 2 dimensions free and has bounds",
-        ),
-        (released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), [four]), ValueError, "both margins .* and no more"),
-        (released(wide.values, bdp.noise.LatticeLaplace(5.0, "l2"), both, wide), NotImplementedError, "by a chain"),
+WIDE = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
+BOTH = [bdp.Exact(bdp.Margins(WIDE, [dim]), np.full(8, 8)) for dim in ("a", "b")]
+FOUR = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
+BOUND = bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")
+LATTICE, CELLS = bdp.noise.LatticeLaplace(0.2), bdp.noise.DiscreteLaplace(1.0)
+SOME = bdp.Measured(bdp.Identity(TABLE), np.where(TABLE == 9, np.nan, TABLE), CELLS, unmeasured=TABLE == 9)
+ROWS = bdp.Measured(bdp.Margins(TABLE, ["a"]), [12, 13], CELLS)
+CLIPPED = bdp.noise.BoundaryInflatedDiscreteLaplace(2.0, (0.0, 50.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (released(TABLE.values, CELLS, EXACT[:1]), ValueError, "leaves 4 dimensions free, and margins leave 2"),
+        (released(TABLE.values, CELLS, [FOUR]), ValueError, "both margins .* and no more"),
+        (released(TABLE.values, LATTICE, [*EXACT, BOUND]), ValueError, "leaves 2 dimensions free and has bounds"),
+        (bdp.Release(bdp.Frame.of(TABLE), (ROWS,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
+        (bdp.Release(bdp.Frame.of(TABLE), (SOME,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
+        (released(TABLE.values, CLIPPED), NotImplementedError, "depends on the confidential cells"),
+        (released(WIDE.values, bdp.noise.LatticeLaplace(5.0, "l2"), BOTH, WIDE), NotImplementedError, "by a chain"),
         ([], ValueError, "at least one release"),
         (bdp.Release.from_published(TABLE, [], EXACT), ValueError, "have none"),
-    ]
-    for given, error, message in cases:
-        with pytest.raises(error, match=message):
-            independence_test_from_releases(given, draws=99)
+    ],
+)
+def test_what_cannot_be_tested_is_refused(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        independence_test_from_releases(given, draws=99)
+
+
+def test_too_few_draws_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 99"):
-        independence_test_from_releases(good, draws=20)
+        independence_test_from_releases(released(TABLE.values, LATTICE), draws=20)
 
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
@@ -278,10 +252,6 @@ def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice() -> None:
     assert found.test is not None
     assert found.test == odds_ratio_test_from_release(own, rng=np.random.default_rng(5))
     assert posterior_odds_ratio(tree, test=found.test).test is found.test
-    text = str(found)
-    assert "posterior predictive p-value" in text
-    assert f"{found.test.pvalue:.4g}" in text
-    assert "uniformly most powerful" in text
 
 
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
@@ -290,7 +260,7 @@ def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
     # At the median-unbiased estimate the uniform moves the statistic past the null's median: p rises to 1 and falls again.
     middle = odds_ratio_test(8.0, rows=(10, 8), column=9, tradeoff=approximate_dp(1.0)).confidence_interval(0.5).low
     beyond = []
-    for null in (1.0, 3.0, 8.0, 0.7 * middle, middle, 1.5 * middle, 1e3):
+    for null in (1.0, 0.7 * middle, middle, 1e3):
         low, high = pvalue_limits(noisy_corner(own), alternative, null)
         p = [
             odds_ratio_test_from_release(own, alternative, null, rng=np.random.default_rng(i)).pvalue for i in range(60)
