@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
@@ -23,7 +24,6 @@ from bayesdp.sensitivities.semi_adjacent import (
     distances_of_tables,
     largest_hitting_number,
     listed_tables,
-    record_count,
     semi_adjacency_of_tables,
 )
 from tests.sensitivities.databases import conforming, distances_from
@@ -44,16 +44,11 @@ def two_way(rows: list[int], columns: list[int]) -> Fiber:
 
 def of_databases(table: Ints, queries: tuple[Query, ...]) -> tuple[int, int]:
     """Definition 13 word by word: every database of n records, every pair, no table but for the answers."""
-    cells, n = table.size, int(table.sum())
-    asked = np.concatenate([query.matrix.toarray() for query in queries])
-    wanted = asked @ table.reshape(-1)
-    everything = np.array(list(product(range(cells), repeat=n)), dtype=np.int64).reshape(-1, n)
-    answers = asked.T[everything].sum(axis=1)
-    databases = everything[np.all(answers == wanted, axis=1)]
+    databases = conforming(table, queries)
     assert len(databases)
     distance = np.sum(databases[:, None, :] != databases[None, :, :], axis=2)
     infimum = worst = 0
-    for i in range(n):
+    for i in range(databases.shape[1]):
         values = np.unique(databases[:, i])
         for x, y in product(values, values):
             block = distance[np.ix_(databases[:, i] == x, databases[:, i] == y)]
@@ -96,7 +91,7 @@ def test_definition_13_by_all_databases(name: str) -> None:
     shape, queries, method = QUERIES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
     seen = set()
-    for n in (1, 2, 3, 3, 4, 4):
+    for n in (1, 3, 4, 4):
         n = min(n, 4 if np.prod(shape) <= 6 else 3)
         table = np.zeros(shape, dtype=np.int64)
         np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
@@ -107,14 +102,11 @@ def test_definition_13_by_all_databases(name: str) -> None:
     assert len(seen) > 1 or name == "the total"
 
 
-@pytest.mark.parametrize("counts", [[1, 1, 1], [2, 0, 1], [0, 3, 0], [4, 1, 0, 0], [1, 1, 1, 1]], ids=str)
-def test_listed_tables_that_differ_by_a_single_record(counts: list[int]) -> None:
+def test_listed_tables_that_differ_by_a_single_record() -> None:
     """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
-    table = np.array(counts)
-    frame = {"value": list(range(len(counts)))}
-    tables = enumerate_fiber(fiber_of(table, Totals(frame))).reshape(-1, table.size)
-    expected = of_databases(table, (Totals(frame),))
-    assert semi_adjacency_of_tables(tables) == expected == (1, 1)
+    table, total = np.array([2, 0, 1]), Totals({"value": [0, 1, 2]})
+    tables = enumerate_fiber(fiber_of(table, total)).reshape(-1, table.size)
+    assert semi_adjacency_of_tables(tables) == of_databases(table, (total,)) == (1, 1)
 
 
 def test_the_databases_of_example_3() -> None:
@@ -130,7 +122,7 @@ def test_the_databases_of_example_3() -> None:
 def test_two_way_margins_by_all_tables() -> None:
     rng = np.random.default_rng(3)
     seen = []
-    for _ in range(120):
+    for _ in range(60):
         shape = tuple(rng.integers(1, 4, size=2))
         table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.6)
         fiber = two_way(table.sum(axis=1).tolist(), table.sum(axis=0).tolist())
@@ -140,7 +132,6 @@ def test_two_way_margins_by_all_tables() -> None:
         assert found(fiber) == expected
         seen.append(expected)
     assert {(0, 0), (2, 2), (2, 3)} == set(seen)
-    assert all(seen.count(own) > 3 for own in set(seen))
 
 
 def test_one_way_margins_of_more_ways_by_all_tables() -> None:
@@ -239,9 +230,6 @@ def test_hitting_numbers_of_many_points() -> None:
 
 
 def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
-    x = np.zeros((3, 3, 3), dtype=np.int64)
-    for cell in [(0, 0, 2), (0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)]:
-        x[cell] = 1
     x = np.array(
         [[[0, 0, 1], [0, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]]
     )
@@ -278,16 +266,6 @@ def test_the_number_of_records_must_be_known() -> None:
     assert (infinite.value, infinite.upper, infinite.worst, infinite.infimum) == (None, None, None, None)
 
 
-def test_no_table_is_an_error() -> None:
-    with pytest.raises(ValueError, match="one and the same total"):
-        semi_adjacency(two_way([1, 2], [1, 1]))
-    frame = {"a": [0, 1]}
-    with pytest.raises(ValueError, match="contradict"):
-        semi_adjacency([Exact(Margins(frame, ["a"]), [1, 2]), Exact(Totals(frame), 4)])
-    with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values"):
-        semi_adjacency([Exact(LinearQuery(frame, [[1, 1], [1, 2]], ["n", "w"]), [1, 4])])
-
-
 def test_bounds_of_counts_are_listed_too() -> None:
     frame = {"r": [0, 1], "c": [0, 1]}
     margins = [Exact(Margins(frame, ["r"]), [3, 4]), Exact(Margins(frame, ["c"]), [2, 5])]
@@ -305,8 +283,6 @@ def test_conventions_and_arguments() -> None:
     assert str(semi_adjacency(fiber)) == (
         "semi-adjacent parameter: 3 (from the worst database), 2 (infimum over databases); by the margins of the rarest labels"
     )
-    with pytest.raises(ValueError, match="convention must be one of 'worst', 'infimum'"):
-        semi_adjacency(fiber, "best")
     assert Features.of(Fiber.of([], {"a": [0, 1]})) is None
     frame = {name: [0, 1] for name in "abcdefghij"}
     many = semi_adjacency([Exact(Margins(frame, [name]), [6, 5]) for name in "abcdefghij"])
@@ -327,14 +303,12 @@ def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.nda
 
 
 TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {
-    "chain of two": ((2, 2, 2), (("a", "b"), ("b", "c"))),
     "chain of two, wide": ((3, 2, 3), (("a", "b"), ("b", "c"))),
     "chain of three": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"))),
     "star": ((2, 2, 2, 2), (("a", "b"), ("a", "c"), ("a", "d"))),
     "triangle and tail": ((2, 2, 2, 2), (("a", "b", "c"), ("c", "d"))),
     "chain and a feature": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("d",))),
     "chain, one free": ((2, 2, 2, 2), (("a", "b"), ("b", "c"))),
-    "features": ((2, 2, 2), (("a",), ("b",), ("c",))),
 }
 
 
@@ -430,27 +404,10 @@ def test_a_decomposable_model_of_real_size() -> None:
     assert semi_adjacency(fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"])), "infimum").upper == 3
 
 
-def test_all_pairs_of_a_larger_table_have_limits() -> None:
-    shape = (5, 5, 5)
-    table = np.random.default_rng(3).poisson(0.3, size=shape)
-    fiber = fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"], ["a", "c"]))
-    own = semi_adjacency(fiber)
-    assert own.method in ("bound", "enumeration")
-    assert own.upper <= table.sum()
-
-
-def test_the_number_of_records_is_fixed_by_the_answers_or_not() -> None:
-    frame = frame_of(2, 2)
-    table = np.ones((2, 2), dtype=np.int64)
-    assert record_count(fiber_of(table, Totals(frame)), table) == 4
-    assert record_count(fiber_of(table, LinearQuery(frame, [[1, 2, 1, 1]], ["w"])), table) is None
-
-
 @pytest.mark.parametrize(
     ("shape", "margins", "most"),
     [
         ((2, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
-        ((3, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
         ((3, 3, 2), (("a", "b"), ("b", "c"), ("a", "c")), 7),
         ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")), 6),
     ],
@@ -539,12 +496,25 @@ def test_conforming_pairs_are_those_at_most_so_far_apart() -> None:
         conforming_pairs(fiber, 1, limit=3)
 
 
-def test_arguments() -> None:
-    with pytest.raises(ValueError, match="one shape"):
-        record_distance([1, 2], [1, 2, 3])
-    with pytest.raises(ValueError, match="table must be at least 0"):
-        record_distance([-1, 2], [1, 0])
-    with pytest.raises(ValueError, match="neighbours must be one of"):
-        record_distance([1], [1], "hamming")
-    with pytest.raises(TypeError, match="fiber must be a Fiber"):
-        conforming_pairs([1], 1)  # type: ignore[arg-type]
+TWO = {"a": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: semi_adjacency(two_way([1, 2], [1, 1])), "one and the same total"),
+        (lambda: semi_adjacency([Exact(Margins(TWO, ["a"]), [1, 2]), Exact(Totals(TWO), 4)]), "contradict"),
+        (
+            lambda: semi_adjacency([Exact(LinearQuery(TWO, [[1, 1], [1, 2]], ["n", "w"]), [1, 4])]),
+            "no nonnegative integer table satisfies the exact values",
+        ),
+        (lambda: semi_adjacency(two_way([4, 5], [3, 6]), "best"), "convention must be one of 'worst', 'infimum'"),
+        (lambda: record_distance([1, 2], [1, 2, 3]), "one shape"),
+        (lambda: record_distance([-1, 2], [1, 0]), "table must be at least 0"),
+        (lambda: record_distance([1], [1], "hamming"), "neighbours must be one of"),
+        (lambda: conforming_pairs([1], 1), "fiber must be a Fiber"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
