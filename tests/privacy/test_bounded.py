@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import integrate, stats
 
 from bayesdp.noise import BoundaryInflatedLaplace, TruncatedGaussian, TruncatedLaplace
 from bayesdp.privacy import (
@@ -116,6 +116,7 @@ def test_delta_is_that_of_the_worst_pair(width: float, t: float, epsilon: float)
     assert searched >= 0.98 * found - 1e-9  # thresholds and pairs are on grids
     # Any unit, any place, both directions.
     assert truncated_normal_delta(epsilon, 0.1, (-7.0, -7.0 + 0.1 * width), 0.1 * t) == pytest.approx(found, rel=1e-5)
+    assert truncated_normal_delta(epsilon, 1e9, (0.0, 1e9 * width), 1e9 * t) == pytest.approx(found, rel=1e-5)
 
 
 @pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
@@ -161,44 +162,6 @@ def test_noise_that_is_wide_beside_the_bounds() -> None:
                 assert (
                     exact * (1 - 1e-3 / sigma - 1e-9) <= found <= exact * 1.06
                 )  # all pairs lose alike: a coarse bound
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1e9])
-def test_scales_in_any_unit(unit: float) -> None:
-    expected = truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.7)
-    assert truncated_normal_sigma(1.0, 1e-6, (0.0, unit), 0.7 * unit) == pytest.approx(unit * expected, rel=1e-5)
-
-
-def _normal_bound(width: float, low: float, t: float) -> float:
-    """Largest mu that tells truncated normals around low and low + t apart, over outputs y: both z from logarithms.
-
-    ``z = -Phi^-1`` of upper tails, so that shares near 1 and near 0 are known to full precision.
-    """
-    y = np.concatenate([np.geomspace(1e-9, 0.5, 60) * width, width - np.geomspace(1e-9, 0.5, 60) * width])
-    z = []
-    for s in (low, low + t):
-        total = stats.norm.logcdf(width - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(width - s)))
-        below = stats.norm.logcdf(y - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(y - s))) - total
-        above = (
-            stats.norm.logsf(y - s) + np.log1p(-np.exp(stats.norm.logsf(width - s) - stats.norm.logsf(y - s))) - total
-        )
-        z.append(
-            np.where(below < above, special.ndtri_exp(np.minimum(below, 0)), -special.ndtri_exp(np.minimum(above, 0)))
-        )
-    return float((z[0] - z[1]).max())
-
-
-@pytest.mark.parametrize("width", [0.01, 2.0, 30.0])
-def test_the_whole_trade_off_function_is_above_the_normal_one(width: float) -> None:
-    """``t / sigma``-GDP at every threshold, in both tails, for bounds from a hundredth of sigma to thirty of them."""
-    worst = 0.0
-    for share in (1e-3, 0.1, 0.5, 1.0):
-        t = share * width
-        for low in np.linspace(0.0, width - t, 9):
-            found = _normal_bound(width, float(low), t) / t
-            assert found <= 1 + 1e-6, (t, low)
-            worst = max(worst, found)
-    assert worst > (0.99 if width >= 7.0 else 0.25 * min(width, 1.0))  # close to it where bounds are far away
 
 
 def test_sigma_is_true_and_no_larger_than_gaussian() -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom, laplace
 
@@ -235,26 +234,6 @@ def laplace_delta(shift: float, epsilon: float) -> float:
     return -math.expm1(epsilon) if epsilon <= -shift else -math.expm1(0.5 * (epsilon - shift))
 
 
-def two_laplace_delta(shift: float) -> Callable[[float], float]:
-    """Of two such: atoms of half of the mass at the largest loss and of ``exp(-shift) / 2`` at the smallest, a density between."""
-
-    def delta(epsilon: float) -> float:
-        turns = sorted({own for own in (epsilon - shift, epsilon + shift) if -shift < own < shift})
-        between = quad(
-            lambda own: 0.25 * math.exp(-0.5 * (shift - own)) * laplace_delta(shift, epsilon - own),
-            -shift,
-            shift,
-            points=turns or None,
-            epsabs=1e-13,
-        )[0]
-        atoms = 0.5 * laplace_delta(shift, epsilon - shift) + 0.5 * math.exp(-shift) * laplace_delta(
-            shift, epsilon + shift
-        )
-        return float(between + atoms)
-
-    return delta
-
-
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_normal_losses_are_one_normal_loss(delta: float) -> None:
     four = convolved_epsilon([gaussian_dp(0.5)] * 4, delta)
@@ -286,7 +265,6 @@ def test_normal_noise_and_responses(delta: float) -> None:
 @pytest.mark.parametrize("delta", [0.1, 1e-6])
 def test_laplace_noise_by_quadrature(delta: float) -> None:
     brackets(convolved_epsilon([LaplaceTradeOff(0.8)], delta), lambda e: laplace_delta(0.8, e), delta, 1e-4)
-    brackets(convolved_epsilon([LaplaceTradeOff(0.8)] * 2, delta), two_laplace_delta(0.8), delta, 3e-4)
 
 
 def test_laplace_trade_off_is_that_of_the_law() -> None:
@@ -312,14 +290,6 @@ def test_laws_that_are_not_symmetric_are_taken_in_both_orders() -> None:
     for delta in (0.1, 0.01):
         for f in (tradeoff(p, q), tradeoff(q, p)):
             brackets(convolved_epsilon([f] * n, delta), delta_at, delta, 1e-9)
-
-
-def test_the_wrong_side_of_the_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = mixed_delta(0.5, 0.1, 10)
-    rounded = profile._rounded
-    monkeypatch.setattr(profile, "_rounded", lambda f, h, pessimistic: rounded(f, h, False))
-    wrong = convolved_epsilon([gaussian_dp(0.5), *[approximate_dp(0.1)] * 10], 1e-6)
-    assert exact(wrong.upper) > 1e-6 * (1 + 1e-9)
 
 
 def test_every_delta_of_a_curve_is_bracketed() -> None:

@@ -215,22 +215,6 @@ def test_a_million_cells_under_two_way_margins() -> None:
     assert query_sensitivity(query + Margins(frame, ["row"], ["column"]) + Totals(frame)) == 6.0
 
 
-def test_3143_cells_in_51_unequal_blocks() -> None:
-    rng = np.random.default_rng(3)
-    state = np.concatenate([np.arange(51), rng.integers(0, 51, 3143 - 51)])
-    frame = Frame.of({"county": range(3143), "state": ("county", state.tolist())})
-    totals = Invariants(Totals(frame, by="state"))
-    assert projected_sensitivity(Identity(frame), totals) == pytest.approx(np.sqrt(2))
-    single = projected_sensitivity(Identity(frame), totals, neighbours="add-remove")
-    assert single == pytest.approx(np.sqrt(1 - 1 / np.bincount(state).max()))
-    # The coordinates themselves, for the pairs that matter: of two blocks, the first cells; of one, the first and any.
-    order = np.lexsort((np.arange(3143), state))
-    firsts = order[np.searchsorted(state[order], np.arange(51))]
-    lengths = np.sort(np.abs(totals.coordinates(np.eye(3143)[firsts])).sum(axis=1))
-    assert projected_sensitivity(Identity(frame), totals, "l1") == pytest.approx(lengths[-2:].sum(), rel=1e-12)
-    assert projected_sensitivity(Identity(frame), totals, "l1", "add-remove") == pytest.approx(lengths[-1], rel=1e-12)
-
-
 def up_to_sign(vectors: Floats) -> set[frozenset[tuple[float, ...]]]:
     return {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in vectors}
 

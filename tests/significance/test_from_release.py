@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.optimize import brentq
 from scipy.stats import hypergeom, kstest, laplace, norm
 
 import bayesdp as bdp
@@ -17,7 +16,6 @@ from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, odds_ratio_test_from_releases
-from bayesdp.significance._families import Hypergeometric, NoisyCount
 from bayesdp.significance.corners import LaplaceNoise, WholeNoise, discrete_gaussian
 
 TABLE = xr.DataArray(
@@ -122,15 +120,6 @@ def test_the_corner_is_chosen_by_labels() -> None:
     assert both.pvalue == pytest.approx(first.pvalue, rel=1e-12)
 
 
-def test_any_exact_queries_that_fix_both_margins_will_do() -> None:
-    matrix = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
-    query = bdp.LinearQuery(TABLE, matrix, names=list("abcde"))
-    release = released(bdp.noise.LatticeLaplace(0.2), 2, [bdp.Exact(query, matrix @ TABLE.values.reshape(-1))])
-    rng = np.random.default_rng
-    one = odds_ratio_test_from_release(release, rng=rng(1))
-    assert one.pvalue == odds_ratio_test_from_release(released(bdp.noise.LatticeLaplace(0.2), 2), rng=rng(1)).pvalue
-
-
 def alone(law: NoiseLaw, value: float, cell: int) -> bdp.Release:
     """One noisy cell, and both margins exact."""
     corner = bdp.LinearQuery(TABLE, np.eye(4, dtype=int)[cell : cell + 1], names=["cell"])
@@ -233,28 +222,6 @@ def test_two_lattice_laplace_corners_by_enumeration() -> None:
     assert not result.optimal
 
 
-def test_size_by_enumeration() -> None:
-    """Rejecting for p <= alpha has probability alpha, by masses that the code did not make; and more power than either alone."""
-    noise = odds_ratio_test_from_releases([released(bdp.noise.LatticeLaplace(e), 0) for e in (0.05, 0.06)], rng=1).noise
-    a, b = 6, 8  # 8 (0.2 / 0.24)**2 = 5.6 or so, by variances
-    variances = [0.5 / math.sinh(0.5 * e) ** 2 for e in (0.2, 0.24)]
-    assert round(8 * variances[1] / variances[0]) == a
-    steps = np.arange(-150, 151)
-    sums = (a * steps[:, None] + b * steps[None, :]).reshape(-1) / math.gcd(a, b)
-    masses = np.outer(geometric(0.2), geometric(0.24)).reshape(-1)
-    total = (a + b) // math.gcd(a, b)
-    for alpha in (0.05, 0.4):
-        cut = brentq(
-            lambda u, alpha=alpha: NoisyCount(u, Hypergeometric(42, 42, 37), noise).pvalue(0.0, "greater") - alpha,
-            -90,
-            120,
-        )
-        size = sum(
-            m * float(masses @ np.clip(total * x + sums - total * cut + 0.5, 0.0, 1.0)) for x, m in enumerate(NULL)
-        )
-        assert size == pytest.approx(alpha, rel=1e-7)
-
-
 def test_normal_noise_is_the_test_of_the_composition() -> None:
     """Two normal corners: the mean by precision is canonical for sqrt(mu1**2 + mu2**2)-GDP, and the test is UMPU for that."""
     parts = [released(bdp.noise.ProjectedGaussian(sigma), j) for sigma, j in ((3.0, 1.25), (5.0, -2.5))]
@@ -266,23 +233,6 @@ def test_normal_noise_is_the_test_of_the_composition() -> None:
     assert result.optimal
     assert result.tradeoff == direct.tradeoff
     assert NULL @ norm(scale=1 / math.hypot(*mu)).cdf(np.arange(38) - mean) == pytest.approx(result.pvalue, rel=1e-9)
-
-
-def test_laplace_corners_of_one_scale() -> None:
-    """By quadrature of the density of a sum of two."""
-    both = odds_ratio_test_from_releases(
-        [
-            released(bdp.noise.SubspaceNorm(0.1, "l1"), 1.5),
-            released(bdp.noise.SubspaceNorm(0.1, "l1"), -2.5),
-        ]
-    )
-    b = 1.0 / (0.4 + 0.4)
-    x = np.linspace(-80, 80, 320001)
-    density = np.exp(-np.abs(x) / b) * (1 + np.abs(x) / b) / (4 * b)  # of half the sum of two of scale 2 b
-    mean = 12 - 0.5
-    assert both.statistic == pytest.approx(mean)
-    cumulated = np.cumsum(density) * (x[1] - x[0])
-    assert both.pvalue == pytest.approx(NULL @ np.interp(np.arange(38) - mean, x, cumulated), rel=2e-4)
 
 
 def test_independent_noise_in_each_cell_is_four_corners() -> None:

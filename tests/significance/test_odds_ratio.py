@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import xarray as xr
-from flint import arb, ctx
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.stats import fisher_exact, hypergeom, nchypergeom_fisher, norm
+from scipy.stats import fisher_exact, nchypergeom_fisher, norm
 
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
@@ -156,15 +155,6 @@ def test_without_noise_it_is_fishers_test() -> None:
     assert smallest == pytest.approx(fisher, rel=1e-12)
 
 
-def test_exchanging_columns_turns_the_odds_ratio_over() -> None:
-    f = gaussian_dp(0.7)
-    one = odds_ratio_test(4.4, rows=(R1, R2), column=C1, tradeoff=f, null=2.0, alternative="two-sided")
-    other = odds_ratio_test(R1 - 4.4, rows=(R1, R2), column=R1 + R2 - C1, tradeoff=f, null=0.5, alternative="two-sided")
-    assert other.pvalue == pytest.approx(one.pvalue, rel=1e-12)
-    low, high = one.confidence_interval()
-    assert other.confidence_interval() == pytest.approx((1 / high, 1 / low), rel=1e-9)
-
-
 @pytest.mark.parametrize("epsilon", [1e-4, 1e4])
 def test_no_overflow_in_the_far_tails(epsilon: float) -> None:
     for u, alternative in itertools.product((-1e4, 5.0, 1e4), ("greater", "less", "two-sided")):
@@ -186,17 +176,6 @@ def test_tiny_p_values_keep_their_digits() -> None:
     one = math.log(f.canonical_noise().cdf(0 - u))
     result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f)
     assert math.log(result.pvalue) == pytest.approx(one + expected, rel=1e-13)
-
-
-def test_a_million_in_the_margins() -> None:
-    margins = {"rows": (10**6, 10**6), "column": 10**6, "tradeoff": approximate_dp(1.0, 1e-6)}
-    u = 500_600.4
-    result = odds_ratio_test(u, **margins)  # type: ignore[arg-type]
-    law = hypergeom(2 * 10**6, 10**6, 10**6)
-    near = np.arange(500_560, 500_660)
-    noise = margins["tradeoff"].canonical_noise()  # type: ignore[attr-defined]
-    expected = law.pmf(near) @ noise.cdf(near - u) + law.sf(near[-1])
-    assert result.pvalue == pytest.approx(expected, rel=1e-6)  # SciPy's factorials lose digits at this size
 
 
 @pytest.mark.parametrize(
@@ -317,27 +296,6 @@ def test_masses_are_those_of_exact_arithmetic(family: Family, odds: Fraction) ->
     for x, mass in exact.items():
         assert found.get(x, 0.0) == pytest.approx(mass, rel=2e-12, abs=1e-290)
     assert law.mean == pytest.approx(sum(x * mass for x, mass in exact.items()), rel=1e-12)
-
-
-@pytest.mark.parametrize(("margins", "tolerance"), [((10**4, 9000, 8000), 1e-13), ((10**6, 10**6, 10**6), 5e-12)])
-def test_rounding_stays_small_with_large_margins(margins: tuple[int, int, int], tolerance: float) -> None:
-    # The mode and a point six standard deviations off, from log-factorials with 200 digits.
-    r1, r2, c1 = margins
-    family = Hypergeometric(*margins)
-    law = family.masses(0.0)
-    sd = math.sqrt(float(law.weights @ (law.points - law.mean) ** 2))
-    digits = ctx.dps
-    ctx.dps = 200
-    try:
-
-        def log_choose(n: int, k: int) -> arb:
-            return arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
-
-        for x in (round(law.mean), round(law.mean + 6 * sd)):
-            exact = (log_choose(r1, x) + log_choose(r2, c1 - x) - log_choose(r1 + r2, c1)).exp()
-            assert law.weights[x - law.first] == pytest.approx(float(exact), rel=tolerance)
-    finally:
-        ctx.dps = digits
 
 
 @pytest.mark.parametrize("log_odds", [-math.inf, -1e6, 1e6, math.inf])
