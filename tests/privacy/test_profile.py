@@ -182,11 +182,6 @@ def test_semi_first_is_never_below_composition_first() -> None:
     assert composition_first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
 
 
-@pytest.mark.parametrize("f", [FIRST, approximate_dp(0.4, 0.02).group(3)])
-def test_kinks_are_all_there(f: TradeOff) -> None:
-    np.testing.assert_allclose(f._pair()(GRID), f(GRID), rtol=0, atol=1e-14)
-
-
 def test_probabilities_of_a_product_never_exceed_one() -> None:
     f = tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
     grid = np.linspace(0.0, 1.0, 4001)

@@ -228,21 +228,15 @@ def test_the_numbers_of_a_small_posterior(alternative: str) -> None:
 def test_the_population_and_the_corner_by_labels() -> None:
     logs = xr.DataArray(np.linspace(-1.0, 2.5, 8).reshape(2, 4), dims=("chain", "draw"))
     found = posterior_odds_ratio(draws(log_odds_ratio=logs), null=math.exp(0.6), level=0.6)
-    assert found.population is not None
-    assert found.probability == 0.5
-    assert found.population.median == pytest.approx(math.exp(0.5))
-    other = posterior_odds_ratio(
-        draws(log_odds_ratio=logs), null=2.0, level=0.5, cell={"sex": "women", "admission": "yes"}
-    )
+    assert (found.probability, found.population.median) == (0.5, pytest.approx(math.exp(0.5)))
+    women, no = {"sex": "women", "admission": "yes"}, {"sex": "men", "admission": "no"}
+    other = posterior_odds_ratio(draws(log_odds_ratio=logs), null=2.0, level=0.5, cell=women)
     assert other.cell == "sex=women, admission=yes"
-    assert other.population is not None
     assert other.population.median == pytest.approx(math.exp(-1.0))
-    first = posterior_odds_ratio(draws(), null=0.5, alternative="less", level=0.5)
-    again = posterior_odds_ratio(draws(), null=2.0, cell={"sex": "men", "admission": "no"}, level=0.5)
-    assert again.predictive_pvalue == pytest.approx(first.predictive_pvalue, rel=1e-12)
-    one = posterior_odds_ratio(draws(), alternative="two-sided")
-    both = posterior_odds_ratio(draws(), alternative="two-sided", cell={"sex": "men", "admission": "no"})
-    assert both.predictive_pvalue == pytest.approx(one.predictive_pvalue, rel=1e-12)
+    for first, again in ((("less", 0.5), ("greater", 2.0)), (("two-sided", 1.0), ("two-sided", 1.0))):
+        one = posterior_odds_ratio(draws(), alternative=first[0], null=first[1])
+        turned = posterior_odds_ratio(draws(), alternative=again[0], null=again[1], cell=no)
+        assert turned.predictive_pvalue == pytest.approx(one.predictive_pvalue, rel=1e-12)
 
 
 def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice() -> None:
@@ -275,28 +269,29 @@ def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
     assert smooth[0] == smooth[1]
 
 
-def test_posteriors_that_will_not_do() -> None:
-    wide = xr.Dataset(
-        {"x": (("chain", "draw", "a", "b"), np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]}
-    )
-    varying = draws()
-    varying["x"] = varying["x"].copy(data=varying["x"].values + np.arange(4).reshape(1, 4, 1, 1))
-    fractional = draws()
-    fractional["x"] = fractional["x"] + 0.5
-    rate = draws(log_odds_ratio=xr.DataArray(np.ones((2, 4, 3)), dims=("chain", "draw", "k")))
-    cases = [
-        (wide, ValueError, "draws of a 2 x 2 table"),
-        (varying, ValueError, "totals by sex differ between draws"),
-        (fractional, ValueError, "whole numbers"),
-        (rate, ValueError, "one number a draw"),
-        (draws().drop_vars("x"), ValueError, "no variable 'x'"),
-        (draws().isel(draw=0), ValueError, "chain and draw"),
-        (xr.DataTree(), ValueError, "no group 'posterior'"),
-        ({"x": 1}, TypeError, "DataTree or a Dataset"),
-    ]
-    for posterior, error, message in cases:
-        with pytest.raises(error, match=message):
-            posterior_odds_ratio(posterior)  # type: ignore[arg-type]
-    for wrong in ({"null": -1.0}, {"alternative": "up"}, {"level": 2.0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            posterior_odds_ratio(draws(), **wrong)  # type: ignore[arg-type]
+WIDE_DRAWS = xr.Dataset(
+    {"x": (("chain", "draw", "a", "b"), np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]}
+)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "asked", "error", "message"),
+    [
+        (WIDE_DRAWS, {}, ValueError, "draws of a 2 x 2 table"),
+        (draws() + xr.DataArray(np.arange(4), dims="draw"), {}, ValueError, "totals by sex differ between draws"),
+        (draws() + 0.5, {}, ValueError, "whole numbers"),
+        (draws(log_odds_ratio=(("chain", "draw", "k"), np.ones((2, 4, 3)))), {}, ValueError, "one number a draw"),
+        (draws().drop_vars("x"), {}, ValueError, "no variable 'x'"),
+        (draws().isel(draw=0), {}, ValueError, "chain and draw"),
+        (xr.DataTree(), {}, ValueError, "no group 'posterior'"),
+        ({"x": 1}, {}, TypeError, "DataTree or a Dataset"),
+        (draws(), {"null": -1.0}, ValueError, "null"),
+        (draws(), {"alternative": "up"}, ValueError, "alternative"),
+        (draws(), {"level": 2.0}, ValueError, "level"),
+    ],
+)
+def test_posteriors_that_will_not_do(
+    posterior: Any, asked: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        posterior_odds_ratio(posterior, **asked)

@@ -152,23 +152,21 @@ def test_one_stratum_is_the_test_of_one_table() -> None:
 
 def test_strata_released_by_themselves_with_different_noise() -> None:
     """Integer and Tulap noise in one sum; the corner by labels; rows exchanged turn the odds ratio over."""
-    parts = {}
-    for label, make in (
-        ("A", lambda own: bdp.LatticeLaplace(own, epsilon=0.3)),
-        ("B", lambda own: bdp.mechanisms.SemiCanonical(own, approximate_dp(1.0))),
-        ("C", lambda own: bdp.LatticeGaussian(own, rho=0.1)),
-    ):
-        table = SMALL.sel(school=label, drop=True)
-        parts[label] = make(bdp.Margins(table, ["sex"], ["admission"])).release(table, rng=11)
+    tables = {label: SMALL.sel(school=label, drop=True) for label in "ABC"}
+    margins = bdp.Margins(tables["A"], ["sex"], ["admission"])
+    mechanisms = {
+        "A": bdp.LatticeLaplace(margins, epsilon=0.3),
+        "B": bdp.mechanisms.SemiCanonical(margins, approximate_dp(1.0)),
+        "C": bdp.LatticeGaussian(margins, rho=0.1),
+    }
+    parts = {label: own.release(tables[label], rng=11) for label, own in mechanisms.items()}
     result = common_odds_ratio_test(parts)
-    # Tulap noise brings its uniform: nothing is drawn.
-    assert result.pvalue == common_odds_ratio_test(parts).pvalue
+    assert result.pvalue == common_odds_ratio_test(parts).pvalue  # Tulap noise brings its uniform: nothing is drawn
     assert "exact size given the margins of all 3 strata" in result.claim
     other = common_odds_ratio_test(parts, "less", cell={"sex": "women", "admission": "yes"})
     assert other.pvalue == pytest.approx(result.pvalue, rel=1e-9)
     assert other.estimate == pytest.approx(1.0 / result.estimate, rel=1e-6)
-    table = SMALL.sel(school="C", drop=True)
-    parts["C"] = bdp.SemiGaussian(bdp.Margins(table, ["sex"], ["admission"]), mu=1.0).release(table, rng=11)
+    parts["C"] = bdp.SemiGaussian(margins, mu=1.0).release(tables["C"], rng=11)
     with pytest.raises(NotImplementedError, match="no exact law is known here of the sum"):
         common_odds_ratio_test(parts)
 
