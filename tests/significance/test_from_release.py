@@ -17,16 +17,13 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release, odds_ratio_test_from_releases
 from bayesdp.significance.corners import LaplaceNoise, WholeNoise, discrete_gaussian
+from tests.significance.examples import SQUARE, both_margins, geometric
 
 TABLE = xr.DataArray(
     [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}
 )
 MARGINS = bdp.Margins(TABLE, ["sex"], ["admission"])
-EXACT = [
-    bdp.Exact(bdp.Margins(TABLE, [dim]), TABLE.sum(other))
-    for dim, other in (("sex", "admission"), ("admission", "sex"))
-]
-SQUARE = np.array([[1, -1], [-1, 1]])
+EXACT = both_margins(TABLE)
 LAWS: list[tuple[NoiseLaw, bool]] = [
     (bdp.noise.LatticeLaplace(0.2), True),
     (bdp.noise.LatticeLaplace(0.3, "l2"), True),
@@ -195,11 +192,6 @@ def test_margins_that_determine_the_table_are_said_to_do_so() -> None:
 
 
 NULL = hypergeom(84, 42, 37).pmf(np.arange(38))
-
-
-def geometric(epsilon: float, reach: int = 150) -> np.ndarray:
-    mass = np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
-    return np.asarray(mass / mass.sum())
 
 
 def test_two_lattice_laplace_corners_by_enumeration() -> None:

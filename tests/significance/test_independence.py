@@ -22,9 +22,10 @@ from bayesdp.significance import (
 )
 from bayesdp.significance.corners import noisy_corner, pvalue_limits
 from bayesdp.significance.independence import _noise, _null
+from tests.significance.examples import both_margins
 
 TABLE = xr.DataArray([[9, 2, 1], [3, 4, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v", "w"]})
-EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
+EXACT = both_margins(TABLE)
 INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
 
 
@@ -113,8 +114,7 @@ def test_tables_as_far_off_as_the_released_one_count() -> None:
         ([[40, 0], [0, 40]], 99, 0.01, 1e-12),
     ):
         table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
-        exact = [bdp.Exact(bdp.Margins(table, [dim]), table.sum([d for d in labels if d != dim])) for dim in labels]
-        release = released(table.values, bdp.noise.LatticeLaplace(50.0), exact, table)
+        release = released(table.values, bdp.noise.LatticeLaplace(50.0), both_margins(table), table)
         assert independence_test_from_releases(release, draws=draws, rng=1).pvalue == pytest.approx(expected, abs=error)
 
 
@@ -139,8 +139,7 @@ def test_empty_rows_and_determined_tables() -> None:
         ([[0] * 3] * 3, 0, "no test"),
     ):
         table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
-        exact = [bdp.Exact(bdp.Margins(table, [own]), table.sum(other)) for own, other in ("ab", "ba")]
-        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), exact, table)
+        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), both_margins(table), table)
         found = independence_test_from_releases(release, draws=199, rng=1)
         assert found.degrees == degrees
         assert claim in found.claim
@@ -163,7 +162,7 @@ def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
 
 
 WIDE = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
-BOTH = [bdp.Exact(bdp.Margins(WIDE, [dim]), np.full(8, 8)) for dim in ("a", "b")]
+BOTH = both_margins(WIDE)
 FOUR = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
 BOUND = bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")
 LATTICE, CELLS = bdp.noise.LatticeLaplace(0.2), bdp.noise.DiscreteLaplace(1.0)

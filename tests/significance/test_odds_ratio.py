@@ -20,18 +20,11 @@ from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test
 from bayesdp.significance._families import Binomial, Family, Hypergeometric, NoisyCount
 from bayesdp.significance.corners import NoisyCorner, noisy_corner
+from tests.significance.examples import SQUARE, both_margins, corners, masses
 
 STEPS = tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6])
 TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
-R1, R2, C1 = 9, 7, 6
-
-
-def masses(odds_ratio: float, margins: tuple[int, int, int] = (R1, R2, C1)) -> tuple[np.ndarray, np.ndarray]:
-    """The corner's law from binomial coefficients: another way than the library's."""
-    r1, r2, c1 = margins
-    x = np.arange(max(0, c1 - r2), min(r1, c1) + 1)
-    weights = np.array([math.comb(r1, int(k)) * math.comb(r2, c1 - int(k)) for k in x]) * odds_ratio ** x.astype(float)
-    return x, weights / weights.sum()
+MIDDLE = R1, R2, C1 = 9, 7, 6
 
 
 @pytest.mark.parametrize(
@@ -54,7 +47,7 @@ def test_p_values_computed_elsewhere(f: TradeOff, expected: float) -> None:
 
 def test_the_p_value_is_a_tail_of_the_convolution() -> None:
     # P(H + N >= U) by quadrature over the density of N, in place of E F(H - U).
-    x, weights = masses(1.7)
+    x, weights = corners(MIDDLE), masses(MIDDLE, 1.7)
     u = 4.31
     noise = norm(scale=2.0)
     tail = sum(w * quad(noise.pdf, u - h, u - h + 60, limit=200)[0] for h, w in zip(x, weights, strict=True))
@@ -83,8 +76,7 @@ def test_p_is_uniform_at_the_null_and_super_uniform_inside(f: TradeOff, null: fl
                     high = middle
 
             def rejects(odds_ratio: float, sign: float = sign, threshold: float = high) -> float:
-                x, weights = masses(odds_ratio)
-                return float(weights @ noise.cdf(sign * (x - threshold)))
+                return float(masses(MIDDLE, odds_ratio) @ noise.cdf(sign * (corners(MIDDLE) - threshold)))
 
             assert rejects(null) == pytest.approx(level, abs=1e-11)
             assert rejects(null * math.exp(-sign)) < level  # inside the null hypothesis
@@ -171,8 +163,7 @@ def test_tiny_p_values_keep_their_digits() -> None:
     # Far above the margins only the last cell of E F(H - U) matters, up to the geometric tail of the noise.
     f = approximate_dp(1.0)
     u = 300.25
-    x, weights = masses(1.0)
-    expected = math.log(sum(w * math.exp(h) for h, w in zip(x, weights, strict=True)))
+    expected = math.log(masses(MIDDLE, 1.0) @ np.exp(corners(MIDDLE)))
     one = math.log(f.canonical_noise().cdf(0 - u))
     result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f)
     assert math.log(result.pvalue) == pytest.approx(one + expected, rel=1e-13)
@@ -207,9 +198,7 @@ def test_bad_arguments_are_named(wrong: dict[str, object], error: type[Exception
 
 
 TABLE = xr.DataArray([[2, 4], [3, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v"]})
-EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
 INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
-SQUARE = np.array([[1, -1], [-1, 1]])
 LAWS: list[NoiseLaw] = [
     bdp.noise.KNorm(0.5, np.array([[-2.6]])),  # one of each pair v, -v is listed, and it may be the negative one
     bdp.noise.SemiKNorm(0.7, 2),
@@ -232,8 +221,8 @@ def critical(corner: NoisyCorner, alpha: float, null: float, side: str) -> float
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law: NoiseLaw) -> None:
     """At every null odds ratio, and for both alternatives; the noise law by its log-density along (1, -1, -1, 1) alone."""
-    release = bdp.Release(bdp.Frame.of(TABLE), (bdp.Measured(bdp.Identity(TABLE), TABLE.values, law),), tuple(EXACT))
-    corner = noisy_corner(release)
+    measured = bdp.Measured(bdp.Identity(TABLE), TABLE.values, law)
+    corner = noisy_corner(bdp.Release(bdp.Frame.of(TABLE), (measured,), tuple(both_margins(TABLE))))
     # By the midpoint rule; for whole-number noise the points are the steps.
     width = 1.0 if law.integer else 0.004
     j = np.arange(-100.0, 100.5) if law.integer else np.arange(-40.0, 40.0, width) + 0.5 * width

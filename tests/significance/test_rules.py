@@ -14,6 +14,7 @@ from scipy.stats import binom, binomtest
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import Rule, binomial_test, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
+from tests.significance.examples import corners, masses
 
 P, Q = [0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]
 STEPS = tradeoff(P, Q)
@@ -28,19 +29,6 @@ def every_rule(alpha: float, margins: tuple[int, int, int], f: TradeOff, null: f
     given = {"rows": (r1, r2), "column": c1, "tradeoff": f, "null": null}
     umpu = [umpu_odds_ratio(alpha, **given, alternative=own) for own in ALTERNATIVES]  # type: ignore[arg-type]
     return [*umpu, unbiased_odds_ratio(alpha, **given)]  # type: ignore[arg-type]
-
-
-def corners(margins: tuple[int, int, int]) -> np.ndarray:
-    r1, r2, c1 = margins
-    return np.arange(max(0, c1 - r2), min(r1, c1) + 1)
-
-
-def masses(margins: tuple[int, int, int], odds_ratio: float) -> np.ndarray:
-    """Fisher's noncentral hypergeometric law from binomial coefficients."""
-    r1, r2, c1 = margins
-    x = corners(margins)
-    weights = np.array([math.comb(r1, int(k)) * math.comb(r2, c1 - int(k)) for k in x]) * odds_ratio ** x.astype(float)
-    return np.asarray(weights / weights.sum())
 
 
 def test_noise_that_binary64_cannot_carry_is_refused_and_wider_noise_has_its_size() -> None:

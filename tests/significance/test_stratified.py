@@ -27,6 +27,7 @@ from bayesdp.significance.corners import (
     is_whole,
     noise_of_sum,
 )
+from tests.significance.examples import SQUARE, geometric
 
 BERKELEY = bdp.datasets.berkeley_admissions()
 SMALL = xr.DataArray(
@@ -37,7 +38,6 @@ SMALL = xr.DataArray(
 BOTH = bdp.Margins(SMALL, ["sex", "school"], ["admission", "school"])
 EXACT = [bdp.Exact(bdp.Margins(SMALL, list(dims)), SMALL.sum(out)) for dims, out in (
     (("sex", "school"), "admission"), (("admission", "school"), "sex"))]  # fmt: skip
-SQUARE = np.array([[1, -1], [-1, 1]])
 LAWS: list[NoiseLaw] = [
     bdp.noise.LatticeLaplace(0.2),
     bdp.noise.LatticeGaussian(3.0),
@@ -197,11 +197,6 @@ def test_what_cannot_be_tested_is_refused(given: Any, strata: str | None, error:
 
 
 X = np.linspace(-25.0, 25.0, 41)
-
-
-def geometric(epsilon: float, reach: int) -> np.ndarray:
-    mass = np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
-    return np.asarray(mass / mass.sum())
 
 
 def test_whole_noise_is_enumerated() -> None:
