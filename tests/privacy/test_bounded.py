@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from bayesdp.noise import BoundaryInflatedLaplace, TruncatedGaussian, TruncatedLaplace
 from bayesdp.privacy import (
@@ -132,20 +131,6 @@ def test_no_pair_loses_more_than_gaussian_noise(width: float, t: float, epsilon:
         held = (two > 1e-300) & (one < 1 - 1e-9)  # what double precision holds
         apart = stats.norm.ppf(one[held]) - stats.norm.ppf(two[held])
         assert np.all((apart >= 0.0) & (apart <= t * (1 + 1e-6)))
-
-
-@pytest.mark.parametrize(("width", "t", "epsilon"), CASES[:3])
-def test_delta_of_a_pair_by_quadrature_of_its_definition(width: float, t: float, epsilon: float) -> None:
-    law = TruncatedGaussian(1.0, (0.0, width))
-    for s in (0.0, 0.3 * (width - t), width - t):
-
-        def excess(y: float, s: float = s) -> float:
-            return float(max(0.0, np.exp(law.log_density(y, s)) - np.exp(epsilon + law.log_density(y, s + t))))
-
-        edges = np.linspace(0.0, width, 41)
-        total = sum(integrate.quad(excess, a, b, limit=200)[0] for a, b in pairwise(edges.tolist()))
-        found = bounded._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
-        assert found == pytest.approx(total, rel=1e-4, abs=1e-9)
 
 
 def test_noise_that_is_wide_beside_the_bounds() -> None:

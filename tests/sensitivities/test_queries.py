@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pytest
 import scipy.linalg
 
-import bayesdp as bdp
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import (
@@ -23,6 +22,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
 from bayesdp.sensitivities import statistics as s
+from tests.sensitivities.random_tables import random_sums, random_table
 
 type Floats = npt.NDArray[np.float64]
 
@@ -86,32 +86,6 @@ def largest(columns: Floats, norm: str, neighbours: str) -> float:
     if neighbours == "substitution":
         vectors = (vectors[:, None] - vectors).reshape(-1, vectors.shape[1])
     return float(np.linalg.norm(vectors, 1 if norm == "l1" else 2, axis=1).max())
-
-
-def random_table(rng: np.random.Generator, *, nested: bool) -> tuple[Frame, list[list[str | None]]]:
-    """A small table, and for each dimension the names that a sum may keep of it; groups of unequal sizes."""
-    dims = int(rng.integers(1, 4))
-    labels: dict[str, object] = {}
-    names: list[list[str | None]] = []
-    for d in range(dims):
-        size = int(rng.integers(1, (9, 6, 4)[dims - 1]))
-        labels[f"d{d}"] = list(range(size))
-        own: list[str | None] = [f"d{d}", None]
-        code = np.arange(size)
-        for g in range(int(rng.integers(0, 3))):
-            code = rng.integers(0, size // 2 + 1, size=size)[code] if nested else rng.integers(0, 3, size=size)
-            labels[f"g{d}{g}"] = (f"d{d}", [f"x{c}" for c in code])
-            own.append(f"g{d}{g}")
-        names.append(own)
-    return Frame.of(labels), names
-
-
-def random_sums(rng: np.random.Generator, frame: Frame, names: list[list[str | None]], most: int) -> Query:
-    kept = {
-        tuple(name for own in names if (name := own[rng.integers(len(own))]) is not None)
-        for _ in range(rng.integers(1, most + 1))
-    }
-    return Query(frame, tuple(SumPart(frame, own) for own in sorted(kept)))
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -189,14 +163,6 @@ def test_three_ways_of_grouping_that_cross_are_never_all_told_apart() -> None:
     assert query_sensitivity(Margins(frame, ["one"], ["two"], ["three"])) == 4.0
     assert query_sensitivity(Margins(frame, ["one"], ["two"], ["three"], ["cell"])) == 6.0
     assert query_sensitivity(Margins(frame, ["one"], ["two"])) == 4.0
-
-
-def test_no_invariants_leave_the_sensitivity_of_the_query() -> None:
-    frame = Frame.of({"county": list("abc"), "age": list("uvwx")})
-    nothing = Invariants(None, frame)
-    for norm, neighbours in CASES:
-        query = Margins(frame, ["age"])
-        assert projected_sensitivity(query, nothing, norm, neighbours) == query_sensitivity(query, norm, neighbours)
 
 
 def test_a_million_cells_under_two_way_margins() -> None:
@@ -391,18 +357,6 @@ def test_the_stated_numbers_are_those_of_the_farthest_pair(limits: tuple[float, 
     assert (both.l1, both.l2) == (pytest.approx(2 * stated.l1), pytest.approx(2 * stated.l2))
 
 
-def test_a_release_of_the_sums_of_a_regression() -> None:
-    stated = moment_sums_sensitivity((2.0, 3.0), records=2)
-    limits = ([0.0, -2400.0, 0.0], [1600.0, 2400.0, 3600.0])
-    laplace = bdp.BoundaryInflatedLaplace(1.0, stated, limits, names=["xx", "xy", "yy"])
-    normal = bdp.mechanisms.BoundaryInflatedGaussian(stated, limits, rho=0.5, names=["xx", "xy", "yy"])
-    assert laplace.sensitivity == pytest.approx(2 * (4 + 6 + 9))
-    assert laplace.true_epsilon <= 1.0 + 1e-12
-    assert normal.sensitivity == pytest.approx(stated.l2)
-    # Each entry is in the order of the sums of x, y, then x^2, x y, y^2.
-    assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)
-
-
 CELLS = Frame.of({"cell": range(3)})
 LARGE = Frame.of({"cell": range(3100)})
 TOTAL = Invariants(Totals(CELLS))
@@ -451,3 +405,8 @@ def test_one_number_a_cell_or_few_in_the_l1_norm_take_no_pairs() -> None:
 def test_bad_input(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_each_entry_is_in_the_order_of_the_sums() -> None:
+    # Of x, y, then x^2, x y, y^2.
+    assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)
