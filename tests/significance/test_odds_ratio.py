@@ -19,12 +19,17 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test
 from bayesdp.significance._families import Binomial, Family, Hypergeometric, NoisyCount
-from bayesdp.significance.corners import NoisyCorner, noisy_corner
+from bayesdp.significance.corners import noisy_corner
+from bayesdp.significance.odds_ratio import OddsRatioResult
 from tests.significance.examples import SQUARE, both_margins, corners, masses
 
 STEPS = tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6])
 TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
 MIDDLE = R1, R2, C1 = 9, 7, 6
+
+
+def asked(u: float, f: TradeOff, alternative: str = "greater", null: float = 1.0) -> OddsRatioResult:
+    return odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
 
 
 @pytest.mark.parametrize(
@@ -51,58 +56,38 @@ def test_the_p_value_is_a_tail_of_the_convolution() -> None:
     u = 4.31
     noise = norm(scale=2.0)
     tail = sum(w * quad(noise.pdf, u - h, u - h + 60, limit=200)[0] for h, w in zip(x, weights, strict=True))
-    result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=gaussian_dp(0.5), null=1.7)
-    assert result.pvalue == pytest.approx(tail, rel=1e-9)
+    assert asked(u, gaussian_dp(0.5), null=1.7).pvalue == pytest.approx(tail, rel=1e-9)
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
 @pytest.mark.parametrize("null", [1.0, 3.0])
 def test_p_is_uniform_at_the_null_and_super_uniform_inside(f: TradeOff, null: float) -> None:
-    # P(p <= a) exactly: p <= a is U >= u(a), with u(a) found by bisection on p; then the law of U from coefficients.
+    # P(p <= a) exactly: p <= a is U >= u(a), with u(a) found by a search on p; then the law of U from coefficients.
     noise = f.canonical_noise()
-    for level in (0.003, 0.05, 0.3, 0.9):
-        for alternative, sign in (("greater", 1.0), ("less", -1.0)):
-            low, high = -200.0, 200.0
+    for level, (alternative, sign) in itertools.product((0.003, 0.05, 0.9), (("greater", 1.0), ("less", -1.0))):
+        cut = brentq(lambda u: asked(u, f, alternative, null).pvalue - level, -200, 200, xtol=1e-13)  # noqa: B023
 
-            def p_value(u: float, alternative: str = alternative) -> float:
-                own = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
-                return own.pvalue
+        def rejects(odds_ratio: float, sign: float = sign, cut: float = cut) -> float:
+            return float(masses(MIDDLE, odds_ratio) @ noise.cdf(sign * (corners(MIDDLE) - cut)))
 
-            for _ in range(70):
-                middle = 0.5 * (low + high)
-                if (p_value(middle) > level) == (sign > 0):
-                    low = middle
-                else:
-                    high = middle
-
-            def rejects(odds_ratio: float, sign: float = sign, threshold: float = high) -> float:
-                return float(masses(MIDDLE, odds_ratio) @ noise.cdf(sign * (corners(MIDDLE) - threshold)))
-
-            assert rejects(null) == pytest.approx(level, abs=1e-11)
-            assert rejects(null * math.exp(-sign)) < level  # inside the null hypothesis
-            assert rejects(null * math.exp(sign)) > level
+        assert rejects(null) == pytest.approx(level, abs=1e-11)
+        assert rejects(null * math.exp(-sign)) < level  # inside the null hypothesis
+        assert rejects(null * math.exp(sign)) > level
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
 @pytest.mark.parametrize(("u", "level"), [(-1.2, 0.95), (3.3, 0.5), (7.1, 0.95)])
 def test_interval_and_p_value_agree(f: TradeOff, u: float, level: float) -> None:
-    def p_value(null: float, alternative: str) -> float:
-        own = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
-        return own.pvalue
-
     for alternative in ("greater", "less", "two-sided"):
-        result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative)
-        low, high = result.confidence_interval(level)
+        low, high = asked(u, f, alternative).confidence_interval(level)
         assert low <= high
         assert alternative != "greater" or high == math.inf
         assert alternative != "less" or low == 0.0
-        for end in (low, high):
+        for end, outwards in ((low, 0.99), (high, 1.01)):
             if 0.0 < end < math.inf:
-                assert p_value(end, alternative) == pytest.approx(1 - level, abs=1e-10)
-        if 0.0 < low < math.inf:
-            assert p_value(low * 0.99, alternative) < 1 - level < p_value(low * 1.001, alternative)
-        if 0.0 < high < math.inf:
-            assert p_value(high * 1.01, alternative) < 1 - level < p_value(high * 0.999, alternative)
+                outside, there, inside = (asked(u, f, alternative, end * x).pvalue for x in (outwards, 1, 1 / outwards))
+                assert there == pytest.approx(1 - level, abs=1e-10)
+                assert outside < 1 - level < inside
 
 
 def test_ends_are_infinite_exactly_where_no_odds_ratio_is_ruled_out() -> None:
@@ -110,20 +95,17 @@ def test_ends_are_infinite_exactly_where_no_odds_ratio_is_ruled_out() -> None:
     f = approximate_dp(1.0)
     noise = f.canonical_noise()
     for u in np.linspace(-8.0, 14.0, 23):
-        low, high = odds_ratio_test(
-            u, rows=(R1, R2), column=C1, tradeoff=f, alternative="two-sided"
-        ).confidence_interval(0.95)
+        low, high = asked(u, f, "two-sided").confidence_interval(0.95)
         assert (low == 0.0) == (noise.cdf(0 - u) >= 0.025)
         assert (high == math.inf) == (noise.cdf(u - C1) >= 0.025)
-    bounded = approximate_dp(0.4, 0.05)  # its noise is bounded: far off the margins nothing is left
-    far = odds_ratio_test(40.0, rows=(R1, R2), column=C1, tradeoff=bounded, alternative="two-sided")
+    far = asked(40.0, approximate_dp(0.4, 0.05), "two-sided")  # bounded noise: far off the margins nothing is left
     assert far.confidence_interval() == (math.inf, math.inf)
     assert far.pvalue == 0.0
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
 def test_the_confidence_distribution_rises_and_has_the_bounds_as_quantiles(f: TradeOff) -> None:
-    result = odds_ratio_test(3.2, rows=(R1, R2), column=C1, tradeoff=f)
+    result = asked(3.2, f)
     w = np.array([0.0, *np.geomspace(1e-8, 1e8, 60), math.inf])
     rising = result.confidence_distribution(w)
     assert np.all(np.diff(rising) >= -1e-15)
@@ -150,23 +132,18 @@ def test_without_noise_it_is_fishers_test() -> None:
 @pytest.mark.parametrize("epsilon", [1e-4, 1e4])
 def test_no_overflow_in_the_far_tails(epsilon: float) -> None:
     for u, alternative in itertools.product((-1e4, 5.0, 1e4), ("greater", "less", "two-sided")):
-        result = odds_ratio_test(
-            u, rows=(R1, R2), column=C1, tradeoff=approximate_dp(epsilon, 0.0), alternative=alternative
-        )
+        result = asked(u, approximate_dp(epsilon), alternative)
         assert 0.0 <= result.pvalue <= 1.0
         low, high = result.confidence_interval()
         assert 0.0 <= low <= high
-    assert odds_ratio_test(1e4, rows=(R1, R2), column=C1, tradeoff=gaussian_dp(1e4)).pvalue == 0.0
+    assert asked(1e4, gaussian_dp(1e4)).pvalue == 0.0
 
 
 def test_tiny_p_values_keep_their_digits() -> None:
     # Far above the margins only the last cell of E F(H - U) matters, up to the geometric tail of the noise.
-    f = approximate_dp(1.0)
-    u = 300.25
-    expected = math.log(masses(MIDDLE, 1.0) @ np.exp(corners(MIDDLE)))
-    one = math.log(f.canonical_noise().cdf(0 - u))
-    result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f)
-    assert math.log(result.pvalue) == pytest.approx(one + expected, rel=1e-13)
+    f, u = approximate_dp(1.0), 300.25
+    expected = math.log(masses(MIDDLE, 1.0) @ np.exp(corners(MIDDLE))) + math.log(f.canonical_noise().cdf(-u))
+    assert math.log(asked(u, f).pvalue) == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +167,10 @@ def test_bad_arguments_are_named(wrong: dict[str, object], error: type[Exception
     given = {"statistic": 3.0, "rows": (R1, R2), "column": C1, "tradeoff": approximate_dp(1.0), **wrong}
     with pytest.raises(error, match=message):
         odds_ratio_test(given.pop("statistic"), **given)  # type: ignore[arg-type]
-    result = odds_ratio_test(3.0, rows=(R1, R2), column=C1, tradeoff=approximate_dp(1.0))
     with pytest.raises(ValueError, match="level"):
-        result.confidence_interval(95)
+        asked(3.0, approximate_dp(1.0)).confidence_interval(95)
     with pytest.raises(ValueError, match="odds_ratio must be at least 0"):
-        result.confidence_distribution(-1.0)
+        asked(3.0, approximate_dp(1.0)).confidence_distribution(-1.0)
 
 
 TABLE = xr.DataArray([[2, 4], [3, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v"]})
@@ -209,13 +185,6 @@ LAWS: list[NoiseLaw] = [
     bdp.noise.LatticeLaplace(0.3, "l2"),
     bdp.noise.LatticeGaussian(3.0),
 ]
-
-
-def critical(corner: NoisyCorner, alpha: float, null: float, side: str) -> float:
-    """The statistic whose p-value is alpha."""
-    return float(
-        brentq(lambda u: NoisyCount(u, corner.family, corner.noise.noise).pvalue(math.log(null), side) - alpha, -40, 45)
-    )
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -239,11 +208,13 @@ def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law: NoiseLaw) -> Non
     for alpha, null in ((0.05, 1.0), (0.2, 2.5)):
         table = nchypergeom_fisher(15, 6, 5, null).pmf(np.arange(6))
         for side, sign in (("greater", 1.0), ("less", -1.0)):
-            cut = critical(corner, alpha, null, side)
-            size = sum(
-                m * float(mass @ np.clip(0.5 + sign * (x + j - cut) / width, 0.0, 1.0)) for x, m in enumerate(table)
-            )
-            assert size == pytest.approx(alpha, rel=1e-4)
+
+            def excess(u: float, alpha: float = alpha, null: float = null, side: str = side) -> float:
+                return NoisyCount(u, corner.family, corner.noise.noise).pvalue(math.log(null), side) - alpha
+
+            cut = brentq(excess, -40, 45)
+            chances = [float(mass @ np.clip(0.5 + sign * (x + j - cut) / width, 0.0, 1.0)) for x in range(6)]
+            assert table @ chances == pytest.approx(alpha, rel=1e-4)
 
 
 @pytest.mark.parametrize(("size", "basis"), [(3, 4.0), (4, 6.0)])
