@@ -24,8 +24,6 @@ N = bdp.noise
 LABELS = {"county": [f"c{i}" for i in range(8)], "sex": ["f", "m"]}
 
 
-# ------------------------------------------------------------------------------------------------ the law of differences
-
 LAW_4 = N.DiscreteGaussian(sigma=4.0)
 
 
@@ -128,9 +126,6 @@ def test_a_chi_square_of_noise_that_is_not_normal():
     assert np.mean(np.array(p) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
-# -------------------------------------------------------------------------------------------------- levels of the p-value
-
-
 @pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
 def test_false_alarms(law):
     """At most at the level, but for three standard errors (1 in 700); the chance of one at 1e-4 is below 1 %."""
@@ -202,9 +197,6 @@ def test_small_counts_have_rows_of_their_own():
         [group] = law_check(published(AREAS, all_margins(AREAS)[:2], x, law, rng), []).groups
         assert group.observed.sum() == number
         assert group.pvalue > 0.01
-
-
-# -------------------------------------------------------------------------------------------------------------- power
 
 
 COUNTS = np.random.default_rng(20).poisson(60, (15, 2))
@@ -318,9 +310,6 @@ def test_another_shape_of_the_same_variance_is_found():
     assert "spread otherwise" in found.warning
 
 
-# ---------------------------------------------------------------------------------------------------------- the result
-
-
 def test_nothing_to_compare():
     cells = bdp.Measured(bdp.Identity(AREAS), COUNTS, LAW_4)
     release = bdp.Release.from_published(AREAS, [cells])
@@ -387,8 +376,6 @@ def test_import_says_so(tmp_path, capsys):
     assert main(["import", one, *law, "--exact", other, "-o", str(tmp_path / "r.nc")]) == 0
     assert "not compatible with the stated law" in capsys.readouterr().err
 
-
-# ------------------------------------------------------------------------------------------------------------ real tables
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"

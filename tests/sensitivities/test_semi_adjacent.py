@@ -36,6 +36,12 @@ def fiber_of(table: npt.ArrayLike, *queries: Query) -> Fiber:
     return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
 
 
+def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> Ints:
+    table = np.zeros(shape, dtype=np.int64)
+    np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+    return table
+
+
 def two_way(rows: list[int], columns: list[int]) -> Fiber:
     frame = {"r": list(range(len(rows))), "c": list(range(len(columns)))}
     return Fiber.of([Exact(Margins(frame, ["r"]), rows), Exact(Margins(frame, ["c"]), columns)])
@@ -60,8 +66,6 @@ def found(fiber: Fiber) -> tuple[int | None, int | None]:
     own = semi_adjacency(fiber)
     return own.infimum, own.worst
 
-
-# ------------------------------------------------------------------------------- against all databases, record by record
 
 MATRIX = {"cell": ["p", "q", "r", "s", "t"]}
 GROUPED = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
@@ -92,8 +96,7 @@ def test_definition_13_by_all_databases(name: str) -> None:
     seen = set()
     for n in (1, 3, 4, 4):
         n = min(n, 4 if np.prod(shape) <= 6 else 3)
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        table = table_of(rng, shape, n)
         fiber = fiber_of(table, *queries)
         assert semi_adjacency(fiber).method == method
         assert found(fiber) == of_databases(table, queries)
@@ -115,17 +118,13 @@ def test_the_databases_of_example_3() -> None:
     assert found(Fiber.of([Exact(Margins(frame, ["value"]), [3, 0])])) == (0, 0)
 
 
-# --------------------------------------------------------------------------------------------- margins against all tables
-
-
 def test_one_way_margins_of_more_ways_by_all_tables() -> None:
     rng = np.random.default_rng(4)
     seen = []
     for shape in [(2, 2, 2)] * 12 + [(2, 3, 2)] * 3 + [(2, 2, 2, 2)] * 6:
         frame = {f"d{i}": list(range(size)) for i, size in enumerate(shape)}
         n = int(rng.integers(1, 7 if len(shape) == 3 else 5))
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        table = table_of(rng, shape, n)
         fiber = fiber_of(table, Margins(frame, *([dim] for dim in frame)))
         tables = enumerate_fiber(fiber).reshape(-1, table.size)
         own, (infimum, worst) = semi_adjacency(fiber), semi_adjacency_of_tables(tables)
@@ -159,9 +158,6 @@ def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_dif
     assert of(10**9, 10**9, 10**9, 10**9, 10**9, n=10**10).worst == 6
 
 
-# -------------------------------------------------------------------------------------------------------- hitting numbers
-
-
 def test_hitting_numbers_of_many_points() -> None:
     assert largest_hitting_number((1, 1, 10**6), 10**6) == (2, 2)
     # The seven lines of the Fano plane: any two meet, so that no three are disjoint, and no two points are on them all.
@@ -169,9 +165,6 @@ def test_hitting_numbers_of_many_points() -> None:
     # Scaling all sizes by a large number changes nothing where points are many.
     small, large = (largest_hitting_number((4 * s, 4 * s, 4 * s, 4 * s), 10 * s) for s in (1, 10**5))
     assert small == large == (2, 3)
-
-
-# ------------------------------------------------------------------------------------------------- other exact answers
 
 
 def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
@@ -239,12 +232,6 @@ def test_conventions_and_arguments() -> None:
 
 def frame_of(*sizes: int) -> dict[str, list[int]]:
     return {name: list(range(size)) for name, size in zip("abcde", sizes, strict=False)}
-
-
-def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
-    table = np.zeros(shape, dtype=np.int64)
-    np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
-    return table
 
 
 TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {

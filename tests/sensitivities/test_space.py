@@ -73,8 +73,6 @@ def three_cycles(rows: int, columns: int) -> Vectors:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------ against databases
-
 FRAME = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
 
 
@@ -112,9 +110,6 @@ def test_records_that_come_or_go() -> None:
         assert both_signs(space.differences) == expected
     # Substitution keeps the number of records, which these invariants do not.
     assert both_signs(SensitivitySpace.semi(part, 2).differences) == {(1, -1, 0), (-1, 1, 0), (2, -2, 0), (-2, 2, 0)}
-
-
-# ---------------------------------------------------------------------------------------------------------- two-way tables
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (5, 4)])
@@ -174,9 +169,6 @@ def test_three_way_tables() -> None:
     assert np.all(Invariants(pairs).matrix @ space.differences.T == 0)
 
 
-# --------------------------------------------------------------------------------------------------------- given the counts
-
-
 def random_fiber(rng: np.random.Generator, shape: tuple[int, ...], *kept: list[str]) -> Fiber:
     frame = {name: list(range(size)) for name, size in zip("abc", shape, strict=False)}
     table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.5)
@@ -206,9 +198,6 @@ def test_bounds_of_cells_take_differences_away() -> None:
     fiber = Fiber.of([*exact, corner])
     space = SensitivitySpace.semi(fiber.invariants, 2, realised_in=fiber)
     assert both_signs(space.differences) == {z for z in two_by_two_moves(2, 3) if z[0] == 0}
-
-
-# ---------------------------------------------------------------------------------------------------------- span and hull
 
 
 def test_the_span_is_orthonormal_and_holds_all_differences() -> None:
@@ -255,9 +244,6 @@ def test_inclusions_of_proposition_24() -> None:
             assert semi <= group
     # A table with both margins: two substitutions in the place of three.
     assert inclusions(SensitivitySpace.semi(margins(2, 2), 3)).semi_gauge == pytest.approx(2)
-
-
-# -------------------------------------------------------------------------------------------------------------- bad input
 
 
 TWO = SensitivitySpace.semi(margins(2, 2), 2)
