@@ -150,13 +150,12 @@ def test_noise_that_is_wide_beside_the_bounds() -> None:
 
 
 def test_sigma_is_true_and_no_larger_than_gaussian() -> None:
-    for t in (0.02, 0.3, 1.0):
-        for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-3)):
-            sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
-            assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)
-            assert sigma <= gaussian_sigma(epsilon, delta, t)
-            if sigma < 0.99 * gaussian_sigma(epsilon, delta, t):  # no smaller one will do
-                assert truncated_normal_delta(epsilon, sigma * (1 - 1e-4), (0.0, 1.0), t) > delta
+    for t, epsilon, delta in ((0.02, 1.0, 1e-6), (0.3, 0.1, 1e-3), (1.0, 1.0, 1e-6)):
+        sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
+        assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)
+        assert sigma <= gaussian_sigma(epsilon, delta, t)
+        if sigma < 0.99 * gaussian_sigma(epsilon, delta, t):  # no smaller one will do
+            assert truncated_normal_delta(epsilon, sigma * (1 - 1e-4), (0.0, 1.0), t) > delta
     assert truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.1) < 0.66 * gaussian_sigma(1.0, 1e-6, 0.1)
     assert truncated_normal_delta(1.0, 1.0, (0.0, np.inf)) == gaussian_delta(1.0, 1.0)
 

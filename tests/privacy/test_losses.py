@@ -355,7 +355,7 @@ def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
     assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
 
 
-@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (1.0, 200.0), (0.5, 200.0), (0.05, 700.0), (0.02, 1e4)])
+@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (0.5, 200.0), (0.02, 1e4)])
 def test_much_noise_has_a_small_delta_at_once(epsilon: float, sigma: float) -> None:
     """It used to be 1 after 200,000 distances where deltas underflow. Against the Gaussian tail bound at each distance."""
     found = smooth_gaussian_delta(epsilon, sigma)

@@ -206,7 +206,7 @@ def test_independent_noise_in_each_cell_is_four_corners() -> None:
     rng = np.random.default_rng(5)
     law = bdp.noise.DiscreteLaplace(2.5)
     p = []
-    for x in rng.hypergeometric(42, 42, 37, 150).tolist():
+    for x in rng.hypergeometric(42, 42, 37, 60).tolist():
         values = np.array([[x, 42 - x], [37 - x, 5 + x]]) + law.draw(rng, (2, 2))
         release = bdp.Release(bdp.Frame.of(TABLE), (bdp.Measured(bdp.Identity(TABLE), values, law),), tuple(EXACT))
         result = odds_ratio_test_from_releases(release, rng=rng)

@@ -83,10 +83,9 @@ def test_p_value_against_all_tables_and_all_noise() -> None:
     assert result.pvalue == pytest.approx(exact, abs=0.01 + 6 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
-@pytest.mark.parametrize("law", [bdp.noise.LatticeLaplace(0.3), bdp.noise.DiscreteLaplace(2.0)], ids=str)
-def test_size_is_at_most_alpha_and_power_is_above(law: NoiseLaw) -> None:
+def test_size_is_at_most_alpha_and_power_is_above() -> None:
     """200 tables under independence, and 40 with a strong association; at alpha 0.1 the bound is four standard errors."""
-    rng = np.random.default_rng(12)
+    rng, law = np.random.default_rng(12), bdp.noise.DiscreteLaplace(2.0)
     tables, mass = fiber()
     strong = mass * np.exp(2.0 * (tables[:, 0, 0] - tables[:, 0, 2]))
     for weights, runs in ((mass, 200), (strong / strong.sum(), 40)):
