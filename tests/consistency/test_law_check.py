@@ -333,7 +333,10 @@ def test_several_releases_and_what_is_refused():
         bdp.check_law(one, 3)
     with pytest.raises(ValueError, match=r"release 1 and release 2 have different labels|has the dimensions"):
         bdp.check_law(
-            one, bdp.Release.from_published(LABELS, [bdp.Measured(bdp.Identity(LABELS), [[9, 9]] * 8, LAW_4)])
+            one,
+            bdp.Release.from_published(
+                LABELS, [bdp.Measured(bdp.Identity(LABELS), 200 + np.arange(16).reshape(8, 2), LAW_4)]
+            ),
         )
 
 
