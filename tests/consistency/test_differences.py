@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -58,11 +60,8 @@ def test_arrays_of_scales_and_answers_that_were_not_published():
     hidden[0, 0] = True
     far = x.astype(float)
     far[0, 0] = np.nan
-    one, other = (
-        bdp.Measured(bdp.Identity(LABELS), far, law, unmeasured=hidden),
-        bdp.Measured(bdp.Identity(LABELS), x, law),
-    )
-    assert contradicting([one], [other]) is None
+    one = bdp.Measured(bdp.Identity(LABELS), far, law, unmeasured=hidden)
+    assert contradicting([one], [bdp.Measured(bdp.Identity(LABELS), x, law)]) is None
     x[3, 1] += 12 * scales[3, 1]
     told = contradicting([one], [bdp.Measured(bdp.Identity(LABELS), x, law)])
     assert "of 15 answers" in told
@@ -70,58 +69,49 @@ def test_arrays_of_scales_and_answers_that_were_not_published():
 
 
 def test_two_years_are_refused_by_name(tmp_path, capsys):
-    law = N.DiscreteGaussian(sigma=5.0)
     x = np.random.default_rng(3).poisson(200.0, (8, 2))
-    release(x, law).to_netcdf(tmp_path / "y2023.nc")
     later = x.copy()
     later[2, 1] += 64
-    release(later, law).to_netcdf(tmp_path / "y2024.nc")
-    files = [str(tmp_path / "y2023.nc"), str(tmp_path / "y2024.nc")]
+    files = [str(tmp_path / name) for name in ("y2023.nc", "y2024.nc")]
+    for path, values in zip(files, (x, later), strict=True):
+        release(values, LAW).to_netcdf(path)
     assert main(["fit", *files, "-o", str(tmp_path / "p.nc")]) == 2
     said = capsys.readouterr().err
-    assert "y2023.nc and" in said
-    assert f"county=c2, sex=m {x[2, 1]} and {later[2, 1]}" in said
-    assert "one table at one time" in said
+    for words in ("y2023.nc and", f"county=c2, sex=m {x[2, 1]} and {later[2, 1]}", "one table at one time"):
+        assert words in said
     with pytest.raises(ValueError, match="release 1 and release 2 contradict each other by their laws"):
-        bdp.compose(release(x, law), release(later, law))
+        bdp.compose(release(x, LAW), release(later, LAW))
 
 
 YEARS = np.random.default_rng(3).poisson(200.0, (2, 8, 2))
 LAW = N.DiscreteGaussian(sigma=5.0)
 
 
-@pytest.mark.parametrize("query", [bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"]), bdp.Totals(LABELS)])
+@pytest.mark.parametrize("query", [bdp.Identity(LABELS), bdp.Margins(LABELS, ["county"])])
 def test_two_years_in_one_release_are_refused(query):
     """The same answers, or sums of them."""
     x = YEARS[0]
     moved = x.copy()
     moved[2, 1] += 200
-    measured = [
-        bdp.Measured(bdp.Identity(LABELS), x, LAW, name="y2023"),
-        bdp.Measured(query, query.apply(moved) + 1, LAW),
-    ]
-    with pytest.raises(
-        ValueError, match=r"y2023, 16 answers by county × sex and .* contradict each other by their laws: of"
-    ) as told:
+    first = bdp.Measured(bdp.Identity(LABELS), x, LAW, name="y2023")
+    measured = [first, bdp.Measured(query, query.apply(moved) + 1, LAW)]
+    words = r"y2023, 16 answers by county × sex and .* contradict each other by their laws: of.*one table at one time"
+    with pytest.raises(ValueError, match=words):
         bdp.Release.from_published(LABELS, measured)
-    assert "one table at one time" in str(told.value)
     with pytest.warns(bdp.consistency.PostProcessedWarning, match="contradict each other by their laws"):
         assert len(bdp.Release.from_published(LABELS, measured, adding_up="warn").measurements) == 2
-    fine = [measured[0], bdp.Measured(query, query.apply(x) + 1, LAW)]
+    fine = [first, bdp.Measured(query, query.apply(x) + 1, LAW)]
     assert len(bdp.Release.from_published(LABELS, fine).measurements) == 2
 
 
 def test_two_years_on_the_command_line(tmp_path, capsys):
-    def table(path, values):
-        rows = [
-            f"{county},{sex},{values[i, j]}" for i, county in enumerate(LABELS["county"]) for j, sex in enumerate("fm")
-        ]
-        path.write_text("\n".join(["county,sex,n", *rows]) + "\n")
-        return str(path)
-
-    files = [table(tmp_path / f"y{k}.csv", YEARS[k]) for k in range(2)]
-    law = ["--law", "discrete-gaussian sigma=5"]
-    asked = ["import", files[0], *law, "--noisy", files[1], *law, "-o", str(tmp_path / "r.nc")]
+    law, asked = ["--law", "discrete-gaussian sigma=5"], []
+    for k, option in enumerate(("import", "--noisy")):
+        path = tmp_path / f"y{k}.csv"
+        cells = zip(product(LABELS["county"], "fm"), YEARS[k].reshape(-1), strict=True)
+        path.write_text("\n".join(["county,sex,n", *(f"{county},{sex},{n}" for (county, sex), n in cells)]) + "\n")
+        asked += [option, str(path), *law]
+    asked += ["-o", str(tmp_path / "r.nc")]
     assert main(asked) == 2
     assert "contradict each other by their laws" in capsys.readouterr().err
     assert main([*asked, "--adding-up", "warn"]) == 0
@@ -147,18 +137,3 @@ def test_what_bounded_laws_cannot_have_given():
     exact = bdp.Release.from_published(LABELS, exact=[bdp.Exact(bdp.Margins(LABELS, ["county"]), [60] * 8)])
     with pytest.raises(ValueError, match=r"county=c1 66 and 60 \(impossible\)"):
         bdp.compose(release(x, law), exact)
-
-
-# ------------------------------------------------------------------------------------------------ the law of differences
-
-
-# -------------------------------------------------------------------------------------------------- levels of the p-value
-
-
-# -------------------------------------------------------------------------------------------------------------- power
-
-
-# ---------------------------------------------------------------------------------------------------------- the result
-
-
-# ------------------------------------------------------------------------------------------------------------ real tables

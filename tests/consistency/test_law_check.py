@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +16,13 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.consistency import differences, law_check
 from bayesdp.streaming.part import PartContext
-from benchmarks.calibration.law_checks import COLUMNS, UNIFORM, false_alarms, published
 from benchmarks.calibration.law_checks import LAWS as ALL_LAWS
 from benchmarks.calibration.law_checks import TABLE as AREAS
-from benchmarks.calibration.law_checks import main as simulate
+from benchmarks.calibration.law_checks import UNIFORM, false_alarms, published
 
 N = bdp.noise
 LABELS = {"county": [f"c{i}" for i in range(8)], "sex": ["f", "m"]}
 
-
-def release(values, law, query=None):
-    return bdp.Release.from_published(LABELS, [bdp.Measured(query or bdp.Identity(LABELS), values, law)])
-
-
-LAW = N.DiscreteGaussian(sigma=5.0)
-
-
-# ------------------------------------------------------------------------------------------------ the law of differences
 
 LAW_4 = N.DiscreteGaussian(sigma=4.0)
 
@@ -62,9 +51,7 @@ def test_differences_of_perturbed_counts_have_the_convolved_law():
     assert group.pvalue == pytest.approx(min(1.0, 3 * min(group.single, group.large, group.shape)))
 
 
-@pytest.mark.parametrize(
-    "law", [N.RandomRounding(3), N.RandomRounding(5), N.RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])], ids=str
-)
+@pytest.mark.parametrize("law", [N.RandomRounding(3), N.RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])], ids=str)
 def test_rounding_is_bounded_over_all_remainders(law):
     """Two parts and their total: P(as large) under each pair of remainders, by a sum over all deviations."""
     base, gaps = law.base, np.arange(0.0, 3 * law.base)
@@ -96,11 +83,7 @@ def test_real_noise_is_binned_by_its_law():
 
 
 def test_least_squares_are_those_of_dense_matrices():
-    rng, law = (
-        np.random.default_rng(8),
-        N.Gaussian(np.exp(rng_scales := np.random.default_rng(1).uniform(0, 1, (15, 2)))),
-    )
-    assert rng_scales.shape == (15, 2)
+    rng, law = np.random.default_rng(8), N.Gaussian(np.exp(np.random.default_rng(1).uniform(0, 1, (15, 2))))
     x = rng.poisson(30, (15, 2))
     hidden = np.zeros(15, dtype=bool)
     hidden[3] = True
@@ -143,9 +126,6 @@ def test_a_chi_square_of_noise_that_is_not_normal():
     assert np.mean(np.array(p) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
-# -------------------------------------------------------------------------------------------------- levels of the p-value
-
-
 @pytest.mark.parametrize("law", ALL_LAWS.values(), ids=ALL_LAWS)
 def test_false_alarms(law):
     """At most at the level, but for three standard errors (1 in 700); the chance of one at 1e-4 is below 1 %."""
@@ -178,39 +158,14 @@ def test_the_stored_false_alarms_are_those_of_this_version(law):
         assert abs((p <= level).sum() - stored[f"p <= {level:g}"]) <= 2
 
 
-def test_simulations_are_stored_and_not_made_again(tmp_path, monkeypatch, capsys):
-    path = tmp_path / "checks.csv"
-    assert simulate(["-n", "2", "-o", str(path)]) == 0
-    first = path.read_text()
-    assert first.splitlines()[0] == ",".join(COLUMNS)
-    assert len(first.splitlines()) == 1 + len(ALL_LAWS)
-    monkeypatch.setattr("benchmarks.calibration.law_checks.false_alarms", None)  # not called
-    assert simulate(["-n", "2", "-o", str(path)]) == 0
-    assert path.read_text() == first
-    assert capsys.readouterr().out.count("of 2") == len(ALL_LAWS)
-
-
-@pytest.mark.parametrize("decimals", [0, 2])
-def test_real_noise_that_was_rounded_is_no_false_alarm(decimals):
+def test_real_noise_that_was_rounded_is_no_false_alarm():
     """Whole numbers under a standard deviation of 3: many, and one sum that agrees with an exact one."""
     law, table, rng = N.Gaussian(3.0), {"area": [f"a{i}" for i in range(20_000)]}, np.random.default_rng(5)
-    values = np.round(law.draw(rng, (2, 20_000)), decimals)
-    measured = [bdp.Measured(bdp.Identity(table), own, law) for own in values]
+    measured = [bdp.Measured(bdp.Identity(table), own, law) for own in np.round(law.draw(rng, (2, 20_000)))]
     [group] = law_check(measured, []).groups
     assert group.pvalue > 0.01
     cells = bdp.Measured(bdp.Identity(AREAS), COUNTS * 1.0, law)
     assert law_check([cells], [bdp.Exact(bdp.Totals(AREAS), COUNTS.sum())]).warning is None
-
-
-def test_answers_under_a_threshold_are_no_false_alarms():
-    """Published are those from 30 on, whose noise was pushed upwards: counts around the threshold."""
-    law, rng, p = N.Censored(N.DiscreteGaussian(5.0), below=30), np.random.default_rng(7), []
-    for _ in range(100):
-        x = rng.poisson(30, (15, 2))
-        own = [bdp.Measured(q, law.coded(N.DiscreteGaussian(5.0).draw(rng, q.shape, location=q.apply(x))), law)
-               for q in all_margins(AREAS)[:2]]  # fmt: skip
-        p.append(law_check(own, []).pvalue)
-    assert np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 / 100)
 
 
 def test_only_numbers_that_are_far_from_the_law_are_published():
@@ -244,19 +199,12 @@ def test_small_counts_have_rows_of_their_own():
         assert group.pvalue > 0.01
 
 
-# -------------------------------------------------------------------------------------------------------------- power
-
-
 COUNTS = np.random.default_rng(20).poisson(60, (15, 2))
 
 
-def noisy_release(stated, seed=3, law=LAW_4):
-    rng = np.random.default_rng(seed)
-    cells = published(AREAS, [bdp.Identity(AREAS)], COUNTS, law, rng, stated)
-    exact = [
-        bdp.Exact(bdp.Margins(AREAS, ["area"]), COUNTS.sum(1)),
-        bdp.Exact(bdp.Margins(AREAS, ["sex"]), COUNTS.sum(0)),
-    ]
+def noisy_release(stated):
+    cells = published(AREAS, [bdp.Identity(AREAS)], COUNTS, LAW_4, np.random.default_rng(3), stated)
+    exact = [bdp.Exact(bdp.Margins(AREAS, [own]), COUNTS.sum(1 - axis)) for axis, own in enumerate(("area", "sex"))]
     return bdp.Release.from_published(AREAS, cells, exact)
 
 
@@ -266,7 +214,7 @@ def observed(release):
     return model
 
 
-@pytest.mark.parametrize("sigma", [0.5, 1.5, 40.0])
+@pytest.mark.parametrize("sigma", [1.5, 40.0])
 def test_a_wrong_sigma_is_said_by_observe(sigma):
     """4 is true: 15 noisy sums against exact ones."""
     release = noisy_release(N.DiscreteGaussian(sigma))
@@ -295,9 +243,7 @@ def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
         bdp.fit_hierarchy(noisy_release(N.DiscreteGaussian(1.5)), prior)
 
 
-@pytest.mark.parametrize(
-    "law", [UNIFORM, N.CellKey(max_deviation=3, variance_at_most=4), N.DiscreteGaussian(2.0), N.Laplace(2.0)], ids=str
-)
+@pytest.mark.parametrize("law", [UNIFORM, N.Laplace(2.0)], ids=str)
 def test_totals_that_are_sums_of_published_cells_are_no_measurements(law):
     """As in ONS 2021: every difference is 0 where the law says a standard deviation of 3.5."""
     x = np.random.default_rng(1).poisson(200, (15, 2))
@@ -310,27 +256,17 @@ def test_totals_that_are_sums_of_published_cells_are_no_measurements(law):
 
 
 ONS = {"area": [f"a{i}" for i in range(200)], "sex": ["f", "m"], "age": [str(i) for i in range(6)]}
-MOSTLY_LEFT = N.TransitionTable(
-    range(-3, 4),
-    [[0, 0, 0, 1, 0, 0, 0], *[[0, 0, 0, 0.9, 0.1, 0, 0]] * 2, [0.01, 0.02, 0.04, 0.86, 0.04, 0.02, 0.01]],
-    period=1,
-)
-"""An office that changes one count in seven."""
 
 
-@pytest.mark.parametrize("law", [N.CellKey(max_deviation=3, variance_at_most=2, not_smaller_than=3), MOSTLY_LEFT])
 @pytest.mark.parametrize("summed", [True, False])
-def test_a_table_as_that_of_the_ons_adds_up(law, summed):
-    """All margins, small areas and zeros: sums of the cells, or of their own."""
+def test_a_table_as_that_of_the_ons_adds_up(summed):
+    """All margins, small areas and zeros: sums of the cells, or of their own. The office changes one count in seven."""
+    rows = [[0, 0, 0, 1, 0, 0, 0], *[[0, 0, 0, 0.9, 0.1, 0, 0]] * 2, [0.01, 0.02, 0.04, 0.86, 0.04, 0.02, 0.01]]
+    law = N.TransitionTable(range(-3, 4), rows, period=1)
     rng = np.random.default_rng(2021)
     x = rng.poisson(rng.choice([0.5, 8, 60, 300], (200, 1, 1)) * np.ones((200, 2, 6)))
-    queries = [
-        bdp.Identity(ONS),
-        bdp.Margins(ONS, ["area", "sex"]),
-        bdp.Margins(ONS, ["area"]),
-        bdp.Margins(ONS, ["age"]),
-        bdp.Totals(ONS),
-    ]
+    kept = (["area", "sex"], ["area"], ["age"])
+    queries = [bdp.Identity(ONS), *(bdp.Margins(ONS, own) for own in kept), bdp.Totals(ONS)]
     measured = published(ONS, queries, x, law, rng)
     if summed:
         measured = [bdp.Measured(own.query, own.query.apply(measured[0].values), law) for own in measured]
@@ -374,9 +310,6 @@ def test_another_shape_of_the_same_variance_is_found():
     assert "spread otherwise" in found.warning
 
 
-# ---------------------------------------------------------------------------------------------------------- the result
-
-
 def test_nothing_to_compare():
     cells = bdp.Measured(bdp.Identity(AREAS), COUNTS, LAW_4)
     release = bdp.Release.from_published(AREAS, [cells])
@@ -384,8 +317,6 @@ def test_nothing_to_compare():
     assert np.isnan(found.pvalue)
     assert found.warning is None
     assert repr(found) == "<LawCheck: no published sums have to agree>"
-    with pytest.raises(ValueError, match="no differences to draw"):
-        found.plot()
     exact = bdp.Release.from_published(AREAS, exact=[bdp.Exact(bdp.Totals(AREAS), 1000)])
     assert np.isnan(bdp.check_law(exact).pvalue)
     lattice = bdp.LatticeLaplace(bdp.Totals(AREAS), epsilon=1.0).release(COUNTS, rng=1)
@@ -401,57 +332,34 @@ def test_several_releases_and_what_is_refused():
     with pytest.raises(TypeError, match=r"release 2 must be a bayesdp\.Release, got int"):
         bdp.check_law(one, 3)
     with pytest.raises(ValueError, match=r"release 1 and release 2 have different labels|has the dimensions"):
-        bdp.check_law(one, release(200 + np.arange(16).reshape(8, 2), LAW))
+        bdp.check_law(
+            one,
+            bdp.Release.from_published(
+                LABELS, [bdp.Measured(bdp.Identity(LABELS), 200 + np.arange(16).reshape(8, 2), LAW_4)]
+            ),
+        )
 
 
-def test_its_table_its_words_and_its_picture(tmp_path):
+def test_its_table_its_words_and_its_picture():
     found = bdp.check_law(noisy_release(N.DiscreteGaussian(1.5)))
-    assert found.table.index.tolist() == [
-        "30 answers by area × sex and exact sums by area",
-        "30 answers by area × sex and exact sums by sex",
-    ]
+    both = [f"30 answers by area × sex and exact sums by {own}" for own in ("area", "sex")]
+    assert found.table.index.tolist() == both
     assert found.table["number"].tolist() == [15, 2]
     assert "fits least: " in repr(found)
     assert "chi-square" in repr(found)
     axes = found.plot().axes
     assert [own.get_xlabel() for own in axes] == ["difference (count)"] * 2
     assert sum(bar.get_height() for bar in axes[0].patches) == 15
-    assert len(found.plot(1).axes) == 1
 
 
-def test_it_is_worked_out_once(monkeypatch):
-    """By `from_published`, and not again by `observe`."""
-    calls, known = [], differences.differences_of
-    monkeypatch.setattr(differences, "differences_of", lambda own: (calls.append(1), known(own))[1])
-    observed(noisy_release(LAW_4))
-    assert len(calls) == 1
-
-
-def test_large_tables_take_no_time():
-    """100,000 cells with all margins: 0.4 s on the machine that this was written on."""
-    table = {"area": [f"a{i}" for i in range(1000)], "sex": list("fm"), "age": [str(i) for i in range(50)]}
-    rng, x = np.random.default_rng(1), np.random.default_rng(2).poisson(20, (1000, 2, 50))
-    keep = [own for size in range(4) for own in combinations(table, size)]
-    queries = [bdp.Margins(table, list(own)) if own else bdp.Totals(table) for own in keep]
-    measured = published(table, queries, x, LAW, rng)
-    start = time.perf_counter()
-    found = law_check(measured, [])
-    assert time.perf_counter() - start < 5.0
-    assert found.pvalue > 1e-3
-    assert len(found.groups) == 28
-
-
-@pytest.mark.parametrize("sigma", [1.5, 0.5])
 @pytest.mark.system
-def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_path):
+def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(tmp_path):
     """4 is true: no fit ends without a word, whatever its verdict on chains is."""
-    noisy_release(N.DiscreteGaussian(sigma)).to_netcdf(tmp_path / "r.nc")
+    noisy_release(N.DiscreteGaussian(1.5)).to_netcdf(tmp_path / "r.nc")
     length = ["--draws", "20", "--tune", "20", "--chains", "2", "--cores", "1", "--seed", "1"]
-    asked = ["fit", str(tmp_path / "r.nc"), *length, "-o", str(tmp_path / "p.nc")]
-    with pytest.warns(
-        bdp.PostProcessedWarning, match="not compatible with the stated law.*The noise is larger than stated"
-    ) as told:
-        main(asked)
+    words = "not compatible with the stated law.*The noise is larger than stated"
+    with pytest.warns(bdp.PostProcessedWarning, match=words) as told:
+        main(["fit", str(tmp_path / "r.nc"), *length, "-o", str(tmp_path / "p.nc")])
     assert len([own for own in told if issubclass(own.category, bdp.PostProcessedWarning)]) == 1
     main(["report", str(tmp_path / "p.nc"), "-o", str(tmp_path / "p.html")])
     page = (tmp_path / "p.html").read_text()
@@ -460,66 +368,20 @@ def test_a_wrong_sigma_is_said_on_the_command_line_and_in_the_report(sigma, tmp_
 
 
 def test_import_says_so(tmp_path, capsys):
-    lines = [
-        f"{area},{sex},{COUNTS[i, j] + 9 * (-1) ** i}"
-        for i, area in enumerate(AREAS["area"])
-        for j, sex in enumerate("fm")
-    ]
-    (tmp_path / "cells.csv").write_text("\n".join(["area,sex,n", *lines]) + "\n")
+    wrong = COUNTS + 9 * (-1) ** np.arange(15)[:, None]
+    cells = [f"{area},{sex},{wrong[i, j]}" for i, area in enumerate(AREAS["area"]) for j, sex in enumerate("fm")]
     totals = [f"{area},{COUNTS[i].sum()}" for i, area in enumerate(AREAS["area"])]
-    (tmp_path / "areas.csv").write_text("\n".join(["area,n", *totals]) + "\n")
-    asked = [
-        "import",
-        str(tmp_path / "cells.csv"),
-        "--law",
-        "discrete-gaussian sigma=1.5",
-        "--exact",
-        str(tmp_path / "areas.csv"),
-    ]
-    assert main([*asked, "-o", str(tmp_path / "r.nc")]) == 0
+    files = {"cells.csv": ["area,sex,n", *cells], "areas.csv": ["area,n", *totals]}
+    for name, lines in files.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    one, other = (str(tmp_path / name) for name in files)
+    law = ["--law", "discrete-gaussian sigma=1.5"]
+    assert main(["import", one, *law, "--exact", other, "-o", str(tmp_path / "r.nc")]) == 0
     assert "not compatible with the stated law" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------------------------------------ real tables
-
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-WORK = SHARED / "abs2016_working_population"
 NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"
-
-
-def australia(largest):
-    """W01 of the SA3 areas: all margins, uniform deviations of counts above 20; smaller ones may be anything within these."""
-    sexes, work = ["M", "F"], ["EWFT", "EWPT", "EAFW", "EHW_NS"]
-    ages = ["15_19", *(f"{age}_{age + 4}" for age in range(20, 75, 5)), "75ov"]
-    files = [pd.read_csv(WORK / f"2016Census_W01{part}_AUS_SA3.csv", index_col=0) for part in "AB"]
-    data = pd.concat(files, axis=1)
-    rows = np.array([[float(x + d >= 0) for d in range(-largest, largest + 1)] for x in range(21 - largest)])
-    law = N.CellKey(ptable=N.TransitionTable(range(-largest, largest + 1), rows / rows.sum(1, keepdims=True), period=1))
-    table = {"area": [str(code) for code in data.index], "sex": sexes, "age": ages, "work": work}
-    measured = []
-    for keep in (own for size in range(4) for own in combinations(["sex", "age", "work"], size)):
-        asked = [labels if name in keep else [total] for name, labels, total in
-                 (("sex", sexes, "P"), ("age", ages, "Tot"), ("work", work, "Tot"))]  # fmt: skip
-        query = bdp.Margins(table, ["area", *keep])
-        columns = ["_".join(own) for own in product(*asked)]
-        measured.append(
-            bdp.Measured(query, data[columns].to_numpy().reshape(query.shape), law, name=" ".join(["area", *keep]))
-        )
-    return law_check(measured, [])
-
-
-@pytest.mark.skipif(not WORK.is_dir(), reason="the Australian tables are not here")
-def test_australian_tables_are_compatible_with_deviations_up_to_3_and_not_2():
-    found = australia(3)
-    assert found.pvalue > 1e-4
-    assert not found.table["impossible"].any()
-    sizes = found.table["spread"].dropna()
-    assert np.average(sizes, weights=found.table.loc[sizes.index, "number"]) == pytest.approx(1.0, abs=0.1)
-    other = australia(2)
-    assert other.pvalue == 0.0
-    assert other.table["impossible"].sum() > 100
-    assert other.warning.endswith("look at bayesdp.check_law(release)")
-    assert "area=10106, age=45_49, work=EAFW 30 and 21" in other.warning
 
 
 @pytest.mark.skipif(not NZ.is_file(), reason="the tables of New Zealand are not here")

@@ -19,15 +19,8 @@ from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, LatticeLaplace, ProjectedGaussian
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
-INTEGER = [
-    DiscreteLaplace(0.7),
-    DiscreteLaplace(4.0),
-    DiscreteGaussian(0.6),
-    DiscreteGaussian(5.0),
-    DiscreteGaussian(90.0),
-]
+INTEGER = [DiscreteLaplace(0.7), DiscreteGaussian(0.6), DiscreteGaussian(5.0)]
 GRID = {"county": ["p", "q", "r"], "age": ["low", "mid", "high"]}
-REAL = [Laplace(3.0), Gaussian(3.0)]
 
 
 def line(n: int) -> dict[str, list[str]]:
@@ -89,10 +82,9 @@ class TestNearZero:
         exact = (1 - np.exp(-0.25)) ** 10
         assert exact <= bound < 30 * exact  # intervals of x and a grid of s cost a little
 
-    @pytest.mark.parametrize("law", REAL, ids=str)
-    def test_real_noise_published_to_a_grid(self, law):
+    def test_real_noise_published_to_a_grid(self):
         # To one decimal, clipped: exact zeros and small numbers.
-        grid = 0.1
+        law, grid = Laplace(3.0), 0.1
         values = np.append(np.full(40, 99.9), np.zeros(5))
         for bound, top in zip([b for b, _ in near_zero(answers(values, law))], (0.0, 3.0), strict=True):
             for x in range(40):
@@ -101,25 +93,11 @@ class TestNearZero:
                 exact = (1 - c) ** 45 * stats.binom.sf(4, 45, min(a / (1 - c), 1.0))
                 assert exact <= bound * (1 + 1e-9)
 
-    def test_numbers_of_full_precision_are_never_exactly_zero(self):
-        values = Laplace(3.0).draw(np.random.default_rng(2), (30,), location=40.0)
-        values[7] = 0.0
-        assert near_zero(answers(values, Laplace(3.0)))[0][0] < 1e-6
-
     def test_a_negative_number_or_none_near_zero_ends_it(self):
         law = DiscreteLaplace(4.0)
         assert near_zero(answers([0] * 50 + [-1], law)) == []
         assert near_zero(answers([50, 60], law)) == []
         assert near_zero(answers([0.0, np.nan], law, unmeasured=["county=c1"]))[0][1].startswith("none of the 1 noisy")
-
-    def test_a_scale_of_its_own_for_each_of_many_numbers(self):
-        # 500 of 3000 scales are looked at, whatever was published.
-        scales = np.geomspace(1.0, 300.0, 3000)
-        noisy = DiscreteGaussian(scales).draw(np.random.default_rng(4), (3000,), location=np.full(3000, 5.0))
-        assert near_zero(answers(noisy, DiscreteGaussian(scales))) == []
-        bound, words = near_zero(answers(np.maximum(noisy, 0), DiscreteGaussian(scales)))[0]
-        assert words.startswith("none of the 500 noisy numbers")
-        assert bound < 1e-20
 
     def test_differences_of_counts_may_be_negative_or_zero(self):
         # A contrast is no count: its true value may be anything, and many zeros are no sign.
@@ -141,14 +119,11 @@ class TestMultiples:
             assert found[str(base)] == pytest.approx(shares[0], rel=1e-9)
             assert shares.max() <= shares[0] * (1 + 1e-12)
 
-    @pytest.mark.parametrize("law", REAL, ids=str)
+    @pytest.mark.parametrize("law", [Laplace(3.0), Gaussian(3.0)], ids=str)
     def test_real_noise_within_half_the_grid(self, law):
-        for base in (0.5, 1.0, 5.0, 10.0):
-            [bound] = [
-                b
-                for b, words in multiples(answers([base], law))
-                if f"multiples of {base:g}" in words.split(",")[0].split("are ")[-1:]
-            ]
+        for base in (0.5, 10.0):
+            found = multiples(answers([base], law))
+            [bound] = [b for b, words in found if words.split(",")[0].endswith(f"are multiples of {base:g}")]
             centres = base * np.arange(-400, 401)
             for x in np.linspace(0, base, 21):
                 inside = law.cdf(centres + base / 20, x) - law.cdf(centres - base / 20, x)
@@ -171,17 +146,12 @@ class TestAddingUp:
         # Exactly: the difference of a row's noise and the sum of its cells' is zero, by convolution; three rows.
         cells, rows = DiscreteGaussian(2.0), DiscreteLaplace(1.5)
         table = np.arange(9).reshape(3, 3)
-        found = self.compare(
-            [
-                Measured(Identity(GRID), table, cells),
-                Measured(Margins(GRID, ["county"]), table.sum(axis=1), rows),
-            ]
-        )
+        one = Measured(Identity(GRID), table, cells)
+        compared, [(bound, words)] = self.compare([one, Measured(Margins(GRID, ["county"]), table.sum(axis=1), rows)])
         k = np.arange(-80, 81)
         sums = np.convolve(np.convolve(mass(cells, k), mass(cells, k)), mass(cells, k))
         exact = np.convolve(sums, mass(rows, k))[320] ** 3
-        assert found[0] == 1
-        bound, words = found[1][0]
+        assert compared == 1
         assert bound == pytest.approx(exact, rel=1e-9)
         assert "9 answers by county × age and 3 answers by county agree exactly on all 3 sums" in words
 
@@ -230,11 +200,11 @@ def draw(law, rng, x):
 
 class TestWarnings:
     def test_no_false_alarm_in_many_releases(self):
-        # 500 releases, 1e-6 each: a false alarm in one of 2000 runs with other seeds.
+        # 200 releases, 1e-6 each: a false alarm in one of 5000 runs with other seeds.
         rng = np.random.default_rng(5)
         frame = {"county": [f"c{i}" for i in range(20)], "age": ["low", "mid", "high"]}
         laws = [DiscreteLaplace(1.0), DiscreteLaplace(8.0), DiscreteGaussian(3.0), Laplace(2.0), Gaussian(6.0)]
-        for k in range(500):
+        for k in range(200):
             law = laws[k % 5]
             x = rng.poisson(rng.choice([0.0, 0.5, 2.0, 10.0, 60.0]), size=(20, 3)) * rng.choice([1, 5])
             parts = [Measured(Identity(frame), draw(law, rng, x), law)]
@@ -242,7 +212,7 @@ class TestWarnings:
                 parts.append(Measured(Margins(frame, ["county"]), draw(law, rng, x.sum(axis=1)), law))
             assert signs_of_post_processing(parts, [Exact(Totals(frame), int(x.sum()))]) is None
 
-    @pytest.mark.parametrize("law", [DiscreteLaplace(4.0), DiscreteGaussian(5.0), Laplace(4.0), Gaussian(5.0)], ids=str)
+    @pytest.mark.parametrize("law", [DiscreteGaussian(5.0), Laplace(4.0)], ids=str)
     @pytest.mark.parametrize(
         ("change", "evidence"),
         [
@@ -260,13 +230,7 @@ class TestWarnings:
         told = signs_of_post_processing([measured(change(noisy), law)])
         assert told is not None
         assert evidence in told
-        for words in (
-            "80 noisy numbers",
-            "probability at most",
-            "whatever the true table",
-            "postprocessing=",
-            "below 1e-06",
-        ):
+        for words in ("80 noisy numbers", "probability at most", "whatever the true table", "below 1e-06"):
             assert words in told
 
     def test_whole_numbers_under_real_noise_are_rounded(self):

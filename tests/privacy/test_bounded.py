@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import stats
 
 from bayesdp.noise import BoundaryInflatedLaplace, TruncatedGaussian, TruncatedLaplace
 from bayesdp.privacy import (
@@ -31,9 +30,7 @@ def searched(law: Any, distance: float, points: int = 400) -> float:
     return max(float(np.max(np.abs(density[k:] - density[:-k]))) for k in range(1, step + 1))
 
 
-@pytest.mark.parametrize(
-    ("b", "width", "distance"), [(1.0, 1.0, 0.1), (0.1, 1.0, 0.25), (0.5, 4.0, 2.0), (2.0, 80.0, 2.0)]
-)
+@pytest.mark.parametrize(("b", "width", "distance"), [(0.1, 1.0, 0.25), (0.5, 4.0, 2.0), (2.0, 80.0, 2.0)])
 def test_scalar_loss_is_what_a_search_finds(b: float, width: float, distance: float) -> None:
     stated = truncated_epsilon(b, width, distance)
     assert searched(TruncatedLaplace(b, (0.0, width)), distance) == pytest.approx(stated, rel=1e-9)
@@ -57,7 +54,6 @@ def test_published_numbers() -> None:
         ([1.0, 1.0], [1.0, 3.0], 1.5, [np.inf, np.inf]),
         ([0.5, 1.0], [2.0, 2.0], 1.0, [0.3, np.inf]),
         ([1.0, 2.0], [np.inf, 1.0], 3.0, [np.inf, np.inf]),
-        ([0.2, 3.0], [5.0, 5.0], 2.0, [np.inf, np.inf]),
     ],
 )
 def test_vector_loss_is_the_best_split(b: Any, width: Any, total: float, cap: Any) -> None:
@@ -73,19 +69,6 @@ def test_vector_loss_is_the_best_split(b: Any, width: Any, total: float, cap: An
     assert truncated_epsilon(b, width, total, largest=cap, changed=1) == pytest.approx(one, rel=1e-12)
 
 
-def test_a_vector_pair_that_attains_the_loss() -> None:
-    """Densities of a pair of vectors, both coordinates moved away from their bounds by half of the distance."""
-    b, bounds, total = 0.3, (0.0, 1.0), 0.4
-    law = TruncatedLaplace(b, bounds)
-    grid = np.linspace(0.0, 1.0, 21)
-    worst = 0.0
-    for split in np.linspace(0.0, total, 9):
-        near, far = np.array([0.0, 1.0]), np.array([split, 1.0 - (total - split)])
-        for a, c in product(grid, grid):
-            worst = max(worst, abs(law.logp([a, c], near) - law.logp([a, c], far)))
-    assert worst == pytest.approx(truncated_epsilon([b, b], 1.0, total), rel=1e-9)
-
-
 def test_proportions_change_in_two_places_only() -> None:
     n, k = 50, 4
     own = truncated_epsilon(np.full(k, 2 / n), 1.0, 2 / n, largest=1 / n, changed=2)
@@ -94,9 +77,7 @@ def test_proportions_change_in_two_places_only() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "width", "delta", "r", "cap", "changed"), [
-    (1.0, 1.0, 1 / 50, 1, np.inf, None),
     (0.1, 1.0, 2 / 50, 4, 1 / 50, 2),
-    (3.0, 0.01, 0.02, 2, np.inf, None),
     (1.0, np.inf, 5.0, 10, np.inf, None),
     (1.0, 1e12, 1e-9, 2, np.inf, None),
     (1e-6, 1.0, 1e-3, 3, np.inf, None),
@@ -112,22 +93,7 @@ def test_calibration_makes_epsilon_true(
     assert b <= 2 * delta / epsilon * (1 + 1e-9)
 
 
-def test_refusals() -> None:
-    with pytest.raises(ValueError, match="width must be positive"):
-        truncated_epsilon(1.0, 0.0, 1.0)
-    with pytest.raises(ValueError, match="sensitivity must be"):
-        truncated_scale(1.0, 1.0, 0.0)
-
-
-CASES = [
-    (0.5, 0.5, 0.5),
-    (1.0, 0.2, 0.1),
-    (3.0, 1.0, 1.0),
-    (3.3, 0.86, 2.0),
-    (8.0, 0.7, 1.0),
-    (20.0, 2.0, 3.0),
-    (5.0, 0.4, 0.0),
-]
+CASES = [(0.5, 0.5, 0.5), (3.0, 1.0, 1.0), (3.3, 0.86, 2.0), (20.0, 2.0, 3.0), (5.0, 0.4, 0.0)]
 """Width, sensitivity (both in units of sigma) and epsilon."""
 
 
@@ -149,6 +115,7 @@ def test_delta_is_that_of_the_worst_pair(width: float, t: float, epsilon: float)
     assert searched >= 0.98 * found - 1e-9  # thresholds and pairs are on grids
     # Any unit, any place, both directions.
     assert truncated_normal_delta(epsilon, 0.1, (-7.0, -7.0 + 0.1 * width), 0.1 * t) == pytest.approx(found, rel=1e-5)
+    assert truncated_normal_delta(epsilon, 1e9, (0.0, 1e9 * width), 1e9 * t) == pytest.approx(found, rel=1e-5)
 
 
 @pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
@@ -164,20 +131,6 @@ def test_no_pair_loses_more_than_gaussian_noise(width: float, t: float, epsilon:
         held = (two > 1e-300) & (one < 1 - 1e-9)  # what double precision holds
         apart = stats.norm.ppf(one[held]) - stats.norm.ppf(two[held])
         assert np.all((apart >= 0.0) & (apart <= t * (1 + 1e-6)))
-
-
-@pytest.mark.parametrize(("width", "t", "epsilon"), CASES[:5])
-def test_delta_of_a_pair_by_quadrature_of_its_definition(width: float, t: float, epsilon: float) -> None:
-    law = TruncatedGaussian(1.0, (0.0, width))
-    for s in (0.0, 0.3 * (width - t), width - t):
-
-        def excess(y: float, s: float = s) -> float:
-            return float(max(0.0, np.exp(law.log_density(y, s)) - np.exp(epsilon + law.log_density(y, s + t))))
-
-        edges = np.linspace(0.0, width, 41)
-        total = sum(integrate.quad(excess, a, b, limit=200)[0] for a, b in pairwise(edges.tolist()))
-        found = bounded._pair_delta(epsilon, np.array([s]), np.array([t]), width)[0]
-        assert found == pytest.approx(total, rel=1e-4, abs=1e-9)
 
 
 def test_noise_that_is_wide_beside_the_bounds() -> None:
@@ -196,58 +149,21 @@ def test_noise_that_is_wide_beside_the_bounds() -> None:
                 )  # all pairs lose alike: a coarse bound
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e-6, 1e9])
-def test_scales_in_any_unit(unit: float) -> None:
-    expected = truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.7)
-    assert truncated_normal_sigma(1.0, 1e-6, (0.0, unit), 0.7 * unit) == pytest.approx(unit * expected, rel=1e-5)
-
-
-def _normal_bound(width: float, low: float, t: float) -> float:
-    """Largest mu that tells truncated normals around low and low + t apart, over outputs y: both z from logarithms.
-
-    ``z = -Phi^-1`` of upper tails, so that shares near 1 and near 0 are known to full precision.
-    """
-    y = np.concatenate([np.geomspace(1e-9, 0.5, 60) * width, width - np.geomspace(1e-9, 0.5, 60) * width])
-    z = []
-    for s in (low, low + t):
-        total = stats.norm.logcdf(width - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(width - s)))
-        below = stats.norm.logcdf(y - s) + np.log1p(-np.exp(stats.norm.logcdf(-s) - stats.norm.logcdf(y - s))) - total
-        above = (
-            stats.norm.logsf(y - s) + np.log1p(-np.exp(stats.norm.logsf(width - s) - stats.norm.logsf(y - s))) - total
-        )
-        z.append(
-            np.where(below < above, special.ndtri_exp(np.minimum(below, 0)), -special.ndtri_exp(np.minimum(above, 0)))
-        )
-    return float((z[0] - z[1]).max())
-
-
-@pytest.mark.parametrize("width", [0.01, 0.3, 2.0, 7.0, 30.0])
-def test_the_whole_trade_off_function_is_above_the_normal_one(width: float) -> None:
-    """``t / sigma``-GDP at every threshold, in both tails, for bounds from a hundredth of sigma to thirty of them."""
-    worst = 0.0
-    for share in (1e-3, 0.1, 0.5, 1.0):
-        t = share * width
-        for low in np.linspace(0.0, width - t, 9):
-            found = _normal_bound(width, float(low), t) / t
-            assert found <= 1 + 1e-6, (t, low)
-            worst = max(worst, found)
-    assert worst > (0.99 if width >= 7.0 else 0.25 * min(width, 1.0))  # close to it where bounds are far away
-
-
 def test_sigma_is_true_and_no_larger_than_gaussian() -> None:
-    for t in (0.02, 0.3, 1.0):
-        for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-3)):
-            sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
-            assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)
-            assert sigma <= gaussian_sigma(epsilon, delta, t)
-            if sigma < 0.99 * gaussian_sigma(epsilon, delta, t):  # no smaller one will do
-                assert truncated_normal_delta(epsilon, sigma * (1 - 1e-4), (0.0, 1.0), t) > delta
+    for t, epsilon, delta in ((0.02, 1.0, 1e-6), (0.3, 0.1, 1e-3), (1.0, 1.0, 1e-6)):
+        sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
+        assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)
+        assert sigma <= gaussian_sigma(epsilon, delta, t)
+        if sigma < 0.99 * gaussian_sigma(epsilon, delta, t):  # no smaller one will do
+            assert truncated_normal_delta(epsilon, sigma * (1 - 1e-4), (0.0, 1.0), t) > delta
     assert truncated_normal_sigma(1.0, 1e-6, (0.0, 1.0), 0.1) < 0.66 * gaussian_sigma(1.0, 1e-6, 0.1)
     assert truncated_normal_delta(1.0, 1.0, (0.0, np.inf)) == gaussian_delta(1.0, 1.0)
 
 
-def test_refusals_of_normal_noise() -> None:
+def test_refusals() -> None:
     for wrong, message in (
+        (lambda: truncated_epsilon(1.0, 0.0, 1.0), "width must be positive"),
+        (lambda: truncated_scale(1.0, 1.0, 0.0), "sensitivity must be"),
         (lambda: truncated_normal_delta(1.0, 0.0, (0.0, 1.0)), "sigma must be"),
         (lambda: truncated_normal_delta(-1.0, 1.0, (0.0, 1.0)), "epsilon must be"),
         (lambda: truncated_normal_delta(1.0, 1.0, (1.0, 0.0)), "lower one first, got 1.0 and 0.0"),

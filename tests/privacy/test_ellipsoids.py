@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.linalg import helmert
-from scipy.optimize import minimize
 
 from bayesdp.papers.subspace import base_decomposition, enclosing_ellipsoid
 from bayesdp.privacy import optimal_factorization
@@ -74,65 +73,18 @@ def test_base_decomposition_of_a_box() -> None:
     np.testing.assert_allclose(np.abs(blocks[1]).ravel(), [1, 0, 0], atol=1e-6)
     assert radii(box, blocks) == pytest.approx([math.sqrt(10), 5.0], rel=1e-6)
     np.testing.assert_allclose(covariance, np.diag([50.0, 20.0, 20.0]), rtol=1e-6, atol=1e-4)
-
-
-def test_equal_axes_stay_in_one_block() -> None:
-    _, blocks = base_decomposition(np.diag([7.0, 7.0, 7.0, 1.0, 7.0]))
-    assert [block.shape[1] for block in blocks] == [5]  # the third shortest is as long as the longest
-    covariance, blocks = base_decomposition(np.diag([7.0, 1.0, 7.0, 1.0, 1.0]))
-    assert [block.shape[1] for block in blocks] == [3, 2]
-    np.testing.assert_allclose(covariance, np.diag([98.0, 2.0, 98.0, 2.0, 2.0]) / 2, atol=1e-9)
-
-
-def by_general_optimiser(vectors: Floats, value: str) -> float:
-    """Minimise over Cholesky factors of the inverse, scaled to contain the vectors: no weights, no duality."""
-    n = vectors.shape[1]
-    lower = np.tril_indices(n)
-
-    def objective(entries: Floats) -> float:
-        root = np.zeros((n, n))
-        root[lower] = entries
-        covariance = np.linalg.inv(root @ root.T + 1e-12 * np.eye(n)) * np.max(np.sum((vectors @ root) ** 2, axis=1))
-        return float(np.log(np.linalg.det(covariance)) / n if value == "volume" else np.log(np.trace(covariance)))
-
-    def smooth(entries: Floats, power: float) -> float:
-        root = np.zeros((n, n))
-        root[lower] = entries
-        squares = np.sum((vectors @ root) ** 2, axis=1)
-        largest = squares.max()
-        scale = np.log(largest) + np.log(np.sum((squares / largest) ** power)) / power
-        inverse = np.linalg.inv(root @ root.T + 1e-12 * np.eye(n))
-        shape = np.log(np.linalg.det(inverse)) / n if value == "volume" else np.log(np.trace(inverse))
-        return float(shape + scale)
-
-    entries = np.linalg.inv(np.linalg.cholesky(vectors.T @ vectors))[lower]
-    for power in (8.0, 64.0, 512.0, 4096.0):
-        entries = minimize(smooth, entries, args=(power,), method="BFGS", options={"gtol": 1e-9, "maxiter": 500}).x
-    return math.exp(objective(entries))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_random_bodies_against_a_general_optimiser(seed: int) -> None:
-    vectors = np.random.default_rng(seed).normal(size=(9, 3)) * [1.0, 2.0, 0.3]
-    least_volume = by_general_optimiser(vectors, "volume")
-    found = np.linalg.det(enclosing_ellipsoid(vectors, tolerance=1e-8)) ** (1 / 3)
-    assert found <= least_volume * (1 + 1e-7)
-    assert found == pytest.approx(least_volume, rel=5e-3)
-    least_trace = by_general_optimiser(vectors, "trace")
-    error = optimal_factorization(vectors, tolerance=1e-8).error
-    assert error <= least_trace * (1 + 1e-7)
-    assert error == pytest.approx(least_trace, rel=5e-3)
+    # Equal axes stay in one block: the third shortest is as long as the longest.
+    assert [block.shape[1] for block in base_decomposition(np.diag([7.0, 7.0, 7.0, 1.0, 7.0]))[1]] == [5]
 
 
 @pytest.mark.parametrize(
     "vectors",
     [
-        np.random.default_rng(1).normal(size=(60, 5)),
         np.random.default_rng(2).normal(size=(300, 8)) * np.geomspace(1e-3, 1e3, 8),
         prefix_sums(14),
         np.random.default_rng(3).integers(-2, 3, size=(40, 4)).astype(float),  # some vectors twice, or zero
     ],
-    ids=["normal", "badly scaled", "cumulative", "small integers"],
+    ids=["badly scaled", "cumulative", "small integers"],
 )
 def test_primal_and_dual_meet(vectors: Floats) -> None:
     found = optimal_factorization(vectors, tolerance=1e-7)
@@ -168,14 +120,6 @@ def test_base_decomposition_is_an_orthogonal_basis_with_the_stated_radii() -> No
     factor = float(np.nanmedian(ratio))
     np.testing.assert_allclose(covariance, factor * shape, atol=1e-9)
     assert 1.0 <= factor <= len(blocks)
-
-
-def test_less_error_than_a_ball_on_cumulative_counts() -> None:
-    vectors = prefix_sums(30)
-    ball = vectors.shape[1] * float(np.max(np.sum(vectors**2, axis=1)))
-    assert ball == 29.0**2
-    assert base_decomposition(vectors)[0].trace() < 0.25 * ball
-    assert optimal_factorization(vectors).error < 0.16 * ball
 
 
 def test_derivatives_by_finite_differences() -> None:
@@ -215,23 +159,13 @@ def test_vectors_left_out_are_found_again(monkeypatch: pytest.MonkeyPatch) -> No
         assert found.weights.min() >= 0.0
 
 
-def test_two_thousand_vectors_in_sixty_dimensions() -> None:
-    vectors = prefix_sums(61)
-    assert vectors.shape == (1830, 60)
-    assert optimal_factorization(vectors).gap < 1e-3
-    equal = 60 / len(vectors) * vectors.T @ vectors  # equal weights are optimal
-    np.testing.assert_allclose(enclosing_ellipsoid(vectors), equal, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("solve", [enclosing_ellipsoid, base_decomposition, optimal_factorization])
 @pytest.mark.parametrize(
     ("vectors", "message"),
     [
         ([[1.0, 2.0, 3.0], [0.0, 1.0, 1.0]], "must span the space of dimension 3, but they span 2 dimensions only"),
         ([[1.0, np.nan]], "vectors must be finite"),
-        ([1.0, 2.0], "vectors must be a matrix"),
         (np.ones((0, 2)), "vectors must be a matrix"),
-        (np.ones((20_001, 1)), "at most 20000, of at most 300 dimensions, got 20001 of 1"),
         (np.ones((2, 301)), "at most 20000, of at most 300 dimensions, got 2 of 301"),
     ],
 )

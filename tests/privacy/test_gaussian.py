@@ -41,8 +41,8 @@ def log_delta_by_quadrature(epsilon: float, mu: float) -> float:
     return float(norm.logpdf(x)) + math.log(value)
 
 
-@pytest.mark.parametrize("mu", [1e-5, 0.01, 0.3, 1.0, 4.5, 9.9, 10.3])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-3, 1.0, 12.0])
+@pytest.mark.parametrize("mu", [1e-5, 0.3, 4.5, 9.9, 10.3])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 12.0])
 def test_delta_keeps_its_digits_in_the_tails(epsilon: float, mu: float) -> None:
     log_delta = _log_delta(epsilon, mu)
     assert log_delta == pytest.approx(log_delta_by_quadrature(epsilon, mu), rel=1e-11, abs=1e-13)
@@ -55,48 +55,12 @@ def test_delta_is_the_difference_of_balle_and_wang() -> None:
         assert gaussian_delta(epsilon, sigma, sensitivity) == pytest.approx(printed, rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 8.0])
-@pytest.mark.parametrize("delta", [1e-200, 1e-15, 1e-5, 0.3])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 8.0])
+@pytest.mark.parametrize("delta", [1e-200, 1e-5, 0.3])
 def test_calibration_and_profile_invert_each_other(epsilon: float, delta: float) -> None:
     sigma = gaussian_sigma(epsilon, delta, sensitivity=2.0)
     assert math.log(gaussian_delta(epsilon, sigma, 2.0)) == pytest.approx(math.log(delta), rel=1e-10)
     assert gaussian_epsilon(delta, sigma, 2.0) == pytest.approx(epsilon, rel=1e-9, abs=1e-6)
-
-
-@pytest.mark.parametrize(("epsilon", "delta", "true"), [(2.0, 1e-10, 2.6e-10), (1.0, 1e-15, None)])
-def test_printed_lemma_fails_where_the_design_says(epsilon: float, delta: float, true: float | None) -> None:
-    # Gao, Gong and Yu, Lemma 3.4: sigma = (1 + sqrt(1 + log(1 / delta))) / epsilon, said to hold for all.
-    exact = gaussian_delta(epsilon, (1 + math.sqrt(1 + math.log(1 / delta))) / epsilon)
-    assert exact > delta
-    if true is not None:
-        assert exact == pytest.approx(true, rel=0.02)
-
-
-def test_exact_epsilon_is_below_that_of_zcdp() -> None:
-    for sigma in [0.5, 2.0, 30.0]:
-        assert gaussian_epsilon(1e-9, sigma) <= rho_to_epsilon(0.5 / sigma**2, 1e-9)
-
-
-def test_enough_noise_needs_no_epsilon() -> None:
-    assert gaussian_epsilon(0.5, sigma=100.0) == 0.0
-
-
-def test_gaussian_dp() -> None:
-    assert gaussian_mu(gaussian_sigma_for_mu(0.8, 3.0), 3.0) == pytest.approx(0.8, rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gaussian_delta(-0.1, 1.0), "epsilon must be a finite number of at least 0, got -0.1"),
-        (lambda: gaussian_delta(1.0, math.nan), "sigma must be a finite number greater than 0, got nan"),
-        (lambda: gaussian_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1, got 1.0"),
-        (lambda: gaussian_epsilon(0.1, 1.0, 0.0), "sensitivity must be a finite number greater than 0"),
-    ],
-)
-def test_bad_arguments_are_named(call: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
 
 
 def delta_in_decimals(epsilon: str, sigma: str, shift: int) -> float:
@@ -122,32 +86,20 @@ def test_numbers_from_elsewhere(sigma: float, delta: float) -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "sigma", "shift"),
-    [
-        ("0", "0.3", 1),
-        ("1", "1", 1),
-        ("5", "2.5", 1),
-        ("10", "1.7", 3),
-        ("3", "0.2", 2),
-        ("0.25", "10", 1),
-        ("2", "10", 4),
-    ],
+    [("0", "0.3", 1), ("1", "1", 1), ("10", "1.7", 3), ("3", "0.2", 2), ("2", "10", 4)],
 )
 def test_against_decimal_sums(epsilon: str, sigma: str, shift: int) -> None:
     delta = discrete_gaussian_delta(float(epsilon), float(sigma), shift)
     assert delta == pytest.approx(delta_in_decimals(epsilon, sigma, shift), rel=1e-13)
 
 
-@pytest.mark.parametrize("shift", [1, 3, 1000, 200_000])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-4, 1e-3, 5e-3])
+@pytest.mark.parametrize("shift", [1, 3, 200_000])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-4, 5e-3])
 def test_both_ways_of_summing_agree(epsilon: float, shift: int) -> None:
     sigma = 5000.0
     start = math.floor(epsilon * sigma**2 / shift - shift / 2) + 1
     by_terms, by_formula = (f(start, epsilon, sigma, shift) for f in (_log_sum, _log_tail))
     assert by_formula == pytest.approx(by_terms, abs=1e-10)
-
-
-def test_large_scales_approach_the_continuous_gaussian() -> None:
-    assert discrete_gaussian_delta(1e-6, 1e6) == pytest.approx(gaussian_delta(1e-6, 1e6), rel=1e-6)
 
 
 def test_epsilon_inverts_delta() -> None:
@@ -160,28 +112,25 @@ def test_epsilon_inverts_delta() -> None:
                 assert discrete_gaussian_delta(0.0, sigma, shift) <= delta
 
 
-def test_zcdp_conversion_is_an_upper_bound() -> None:
-    for sigma in [0.5, 1.0, 3.0, 50.0]:
-        for epsilon in [0.0, 0.1, 2.0]:
-            assert discrete_gaussian_delta(epsilon, sigma) <= rho_to_delta(0.5 / sigma**2, epsilon) * (1 + 1e-12)
-
-
 def test_extremes_are_numbers() -> None:
     assert discrete_gaussian_delta(0.0, 1e-3) == 1.0
     assert discrete_gaussian_delta(1e6, 1e5) == 0.0
     assert discrete_gaussian_delta(0.0, 1.0, 10**9) == 1.0
     assert discrete_gaussian_delta(0.0, 6000.0, 10**6) == 1.0
+    assert gaussian_epsilon(0.5, sigma=100.0) == 0.0
+    assert rho_to_epsilon(0.0, 1e-9) == 0.0
+    assert rho_to_delta(0.0, 0.0) == 0.0
 
 
-def test_bad_arguments_of_the_discrete_law() -> None:
-    with pytest.raises(TypeError, match=r"shift must be a positive integer, got 1\.5"):
-        discrete_gaussian_delta(1.0, 1.0, 1.5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="shift must be an integer greater than 0, got 0"):
-        discrete_gaussian_delta(1.0, 1.0, 0)
+def test_scales_of_mu_and_rho() -> None:
+    assert gaussian_mu(gaussian_sigma_for_mu(0.8, 3.0), 3.0) == pytest.approx(0.8, rel=1e-15)
+    assert gaussian_rho(5.0, math.sqrt(6.0)) == pytest.approx(6.0 / 50.0, rel=1e-15)
+    assert gaussian_rho(gaussian_sigma_for_rho(0.37, 2.0), 2.0) == pytest.approx(0.37, rel=1e-15)
+    assert rho_to_delta(rho_within(0.0, 0.1), 0.0) == pytest.approx(0.1, rel=1e-9)
 
 
-RHOS = [1e-6, 0.01, 0.3, 2.56, 40.0]
-DELTAS = [1e-300, 1e-10, 1e-3, 0.4]
+RHOS = [1e-6, 0.3, 40.0]
+DELTAS = [1e-300, 1e-10, 0.4]
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(2.56, 17.91528), (10.24, 40.95057)])
@@ -190,7 +139,7 @@ def test_numbers_printed_by_cho_and_awan(rho: float, epsilon: float) -> None:
 
 
 @pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.0, 1.0, 20.0])
 def test_tight_delta_is_the_minimum_over_alpha(rho: float, epsilon: float) -> None:
     # The bound of Canonne, Kamath and Steinke as they print it, on a grid of alpha refined twice.
     def log_bound(h: np.ndarray) -> np.ndarray:  # h = alpha - 1
@@ -213,56 +162,16 @@ def test_epsilon_and_delta_invert_each_other(rho: float, delta: float) -> None:
         assert math.log(rho_to_delta(rho, epsilon)) == pytest.approx(math.log(delta), rel=1e-9)
     else:
         assert rho_to_delta(rho, 0.0) <= delta
+    assert epsilon <= rho_to_epsilon(rho, delta, method="bun-steinke")
 
 
-@pytest.mark.parametrize("rho", RHOS)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_tight_is_never_worse_than_bun_and_steinke(rho: float, delta: float) -> None:
-    assert rho_to_epsilon(rho, delta) <= rho_to_epsilon(rho, delta, method="bun-steinke")
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("epsilon", [0.01, 30.0])
 @pytest.mark.parametrize("delta", DELTAS)
 def test_rho_within_spends_all_and_not_more(epsilon: float, delta: float) -> None:
     rho = rho_within(epsilon, delta)
     assert rho_to_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-9)
     assert _zcdp_log_delta(rho, epsilon) <= math.log(delta)  # the bisection is on the safe side, to the last digit
     assert rho_to_delta(rho * 1.001, epsilon) > delta
-
-
-def test_rho_within_at_epsilon_zero_bounds_total_variation() -> None:
-    assert rho_to_delta(rho_within(0.0, 0.1), 0.0) == pytest.approx(0.1, rel=1e-9)
-
-
-def test_no_loss_is_no_loss() -> None:
-    assert rho_to_epsilon(0.0, 1e-9) == 0.0
-    assert rho_to_delta(0.0, 0.0) == 0.0
-
-
-def test_gaussian_scale_and_rho() -> None:
-    assert gaussian_rho(5.0, math.sqrt(6.0)) == pytest.approx(6.0 / 50.0, rel=1e-15)
-    assert gaussian_rho(gaussian_sigma_for_rho(0.37, 2.0), 2.0) == pytest.approx(0.37, rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: rho_to_epsilon(-1.0, 0.1), "rho must be a finite number of at least 0, got -1.0"),
-        (lambda: rho_to_epsilon(math.nan, 0.1), "rho must be a finite number of at least 0, got nan"),
-        (lambda: rho_to_epsilon(1.0, 0.0), "delta must lie strictly between 0 and 1, got 0.0"),
-        (lambda: rho_to_delta(1.0, math.inf), "epsilon must be a finite number of at least 0, got inf"),
-        (lambda: rho_to_epsilon(1.0, 0.1, method="renyi"), "method must be one of 'tight', 'bun-steinke'"),
-        (lambda: gaussian_rho(0.0), "sigma must be a finite number greater than 0, got 0.0"),
-    ],
-)
-def test_bad_arguments_of_zcdp(call: object, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()  # type: ignore[operator]
-
-
-def test_wrong_types_are_type_errors() -> None:
-    with pytest.raises(TypeError, match="rho must be a real number"):
-        rho_to_epsilon("1", 0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(5000.0, 800.0), (2000.0, 0.0), (1e6, 1.0), (701.0, 0.5)])
@@ -285,7 +194,7 @@ def test_the_scale_is_that_of_the_lemma_and_is_private(epsilon: float, delta: fl
     assert sigma >= gaussian_sigma(epsilon, delta, 3.0)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "printed"), [(2.0, 1e-10, "2.6"), (1.0, 1e-15, ""), (0.9, 1e-15, "")])
+@pytest.mark.parametrize(("epsilon", "delta", "printed"), [(2.0, 1e-10, "2.6"), (0.9, 1e-15, "")])
 def test_it_is_refused_where_it_fails(epsilon: float, delta: float, printed: str) -> None:
     exact = gaussian_delta(epsilon, formula(epsilon, delta))
     assert exact > delta
@@ -296,30 +205,26 @@ def test_it_is_refused_where_it_fails(epsilon: float, delta: float, printed: str
     assert f"{gaussian_sigma(epsilon, delta):.6g}" in str(refusal.value)
 
 
-def test_it_is_given_just_where_the_exact_delta_allows() -> None:
-    given = refused = 0
-    for epsilon in (0.01, 0.1, 0.5, 1.0, 1.5, 2.0, 4.0):
-        for exponent in range(-30, 0, 2):
-            delta = 10.0**exponent
-            if gaussian_delta(epsilon, formula(epsilon, delta)) <= delta:
-                lemma_3_4_sigma(epsilon, delta)
-                given += 1
-            else:
-                with pytest.raises(ValueError, match="does not hold"):
-                    lemma_3_4_sigma(epsilon, delta)
-                refused += 1
-    assert given > 20
-    assert refused > 20
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5])
-def test_delta_outside_the_unit_interval(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
-        lemma_3_4_sigma(1.0, delta)
-
-
-def test_epsilon_and_sensitivity_are_positive() -> None:
-    with pytest.raises(ValueError, match="epsilon"):
-        lemma_3_4_sigma(0.0, 1e-6)
-    with pytest.raises(ValueError, match="sensitivity"):
-        lemma_3_4_sigma(1.0, 1e-6, -1.0)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gaussian_delta(-0.1, 1.0), "epsilon must be a finite number of at least 0, got -0.1"),
+        (lambda: gaussian_delta(1.0, math.nan), "sigma must be a finite number greater than 0, got nan"),
+        (lambda: gaussian_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1, got 1.0"),
+        (lambda: gaussian_epsilon(0.1, 1.0, 0.0), "sensitivity must be a finite number greater than 0"),
+        (lambda: discrete_gaussian_delta(1.0, 1.0, 1.5), r"shift must be a positive integer, got 1\.5"),  # type: ignore[arg-type]
+        (lambda: discrete_gaussian_delta(1.0, 1.0, 0), "shift must be an integer greater than 0, got 0"),
+        (lambda: rho_to_epsilon(-1.0, 0.1), "rho must be a finite number of at least 0, got -1.0"),
+        (lambda: rho_to_epsilon("1", 0.1), "rho must be a real number"),  # type: ignore[arg-type]
+        (lambda: rho_to_epsilon(1.0, 0.0), "delta must lie strictly between 0 and 1, got 0.0"),
+        (lambda: rho_to_delta(1.0, math.inf), "epsilon must be a finite number of at least 0, got inf"),
+        (lambda: rho_to_epsilon(1.0, 0.1, method="renyi"), "method must be one of 'tight', 'bun-steinke'"),
+        (lambda: gaussian_rho(0.0), "sigma must be a finite number greater than 0, got 0.0"),
+        (lambda: lemma_3_4_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1"),
+        (lambda: lemma_3_4_sigma(0.0, 1e-6), "epsilon"),
+        (lambda: lemma_3_4_sigma(1.0, 1e-6, -1.0), "sensitivity"),
+    ],
+)
+def test_bad_arguments_are_named(call: object, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()  # type: ignore[operator]

@@ -23,7 +23,6 @@ from bayesdp.privacy import (
     rho_to_epsilon,
 )
 from bayesdp.privacy import caveats as own
-from bayesdp.privacy.guarantee import caveat_from
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
 from bayesdp.privacy.words import (
     Conforming,
@@ -80,6 +79,15 @@ def test_the_text_has_all_that_matters() -> None:
         assert part in text, part
     assert "county=Alpha, education=<script>" in text
     assert max(map(len, str(full()).splitlines())) <= 100
+    page = full()._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    plain = str(Guarantee("pure", {"epsilon": 0.25}, "l1"))
+    assert "epsilon = 0.25" in plain
+    assert "certified" not in plain
+    assert "SIMULATED" not in plain
+    at_size = str(Guarantee("approximate", {"epsilon": 1.0, "delta": 1e-10, "sensitivity": 2.0}, "l2"))
+    assert "Loss at l2 distance 2 between two tables: epsilon = 1, delta = 1e-10" in at_size
 
 
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
@@ -102,89 +110,12 @@ def test_uncertified_noise_never_shows_a_bare_loss(kind: str) -> None:
         assert not re.search(r"(epsilon|rho|delta) = \d", rest)
 
 
-def test_exact_noise_shows_its_loss_plainly() -> None:
-    text = str(Guarantee("pure", {"epsilon": 0.25}, "l1"))
-    assert "epsilon = 0.25" in text
-    assert "certified" not in text
-    assert "SIMULATED" not in text
-
-
-def test_sensitivity_replaces_the_unit() -> None:
-    text = str(Guarantee("approximate", {"epsilon": 1.0, "delta": 1e-10, "sensitivity": 2.0}, "l2"))
-    assert "Loss at l2 distance 2 between two tables: epsilon = 1, delta = 1e-10" in text
-
-
-def test_labels_are_escaped_in_html() -> None:
-    page = full()._repr_html_()
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-
-
 def test_round_trips() -> None:
     stated = full()
     assert Guarantee.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
     assert pickle.loads(pickle.dumps(stated)) == stated
     assert hash(stated) == hash(Guarantee.from_dict(stated.to_dict()))
     assert stated != replace(stated, simulated=False)
-
-
-def test_it_cannot_be_changed() -> None:
-    stated = full()
-    with pytest.raises(TypeError):
-        stated.parameters["rho"] = 0.0  # type: ignore[index]
-    with pytest.raises(AttributeError):
-        stated.simulated = False  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        (
-            {"kind": "magic"},
-            ValueError,
-            "kind must be one of 'pure', 'zcdp', 'approximate', 'gdp', got 'magic'",
-        ),
-        ({"unit": "l3"}, ValueError, "unit must be one of 'l1', 'l2', .*got 'l3'"),
-        ({"parameters": {"epsilon": 1.0}}, ValueError, "must include rho"),
-        ({"parameters": {"rho": math.nan}}, ValueError, r"parameters\['rho'\] must be a finite number"),
-        ({"parameters": {"rho": 1.0, "seed": 3}}, ValueError, "unknown names 'seed'"),
-        ({"parameters": {"rho": "1"}}, TypeError, r"parameters\['rho'\] must be a real number"),
-        ({"sampler": "mcmc"}, ValueError, "sampler must be 'exact' or 'approximate: n sweeps of Gibbs"),
-        (
-            {"sampler": "approximate: 0 sweeps of Gibbs, convergence not certified"},
-            ValueError,
-            "sampler must be",
-        ),
-        ({"simulated": 1}, TypeError, "simulated must be True or False"),
-        ({"caveats": "one sentence"}, TypeError, "caveats must be a sequence of str"),
-        ({"secret": 1}, ValueError, "unknown keys 'secret'"),
-        ({"pairs": [{"relation": "x"}]}, ValueError, "row of a guarantee lacks 'size', 'norm', 'loss'"),
-    ],
-)
-def test_what_is_read_is_checked(change: dict[str, object], error: type[Exception], message: str) -> None:
-    written = {**full().to_dict(), **change}
-    if "sampler" in change:
-        del written["about"]  # as in files of earlier versions, whose samplers are known by their words
-    with pytest.raises(error, match=message):
-        Guarantee.from_dict(written)
-
-
-def test_missing_keys_are_named() -> None:
-    description = full().to_dict()
-    del description["sampler"]
-    with pytest.raises(ValueError, match="lacks 'sampler'"):
-        Guarantee.from_dict(description)
-    with pytest.raises(TypeError, match="must be a mapping"):
-        Guarantee.from_dict([1])  # type: ignore[arg-type]
-
-
-def test_rows_check_their_fields() -> None:
-    with pytest.raises(ValueError, match="difference must be one of 'substitution', '2x2 move', '3-cycle'"):
-        pure_pairs(1.0, "l1", ["4-cycle"])
-    with pytest.raises(ValueError, match="size must be a finite number of at least 0"):
-        PairLoss("a pair", -1.0, "l1", {"epsilon": 1.0})
-    with pytest.raises(TypeError, match="relation must be a sentence"):
-        PairLoss("", 1.0, "l1", {"epsilon": 1.0})
 
 
 def test_whether_all_determined_cells_are_listed_is_said() -> None:
@@ -204,8 +135,6 @@ def test_files_of_earlier_versions_do_not_say_whether_the_list_is_complete() -> 
     read = Guarantee.from_dict(full().to_dict())
     assert read.determined_complete is None
     assert "whether these are all was not recorded" in " ".join(str(read).split())
-    with pytest.raises(TypeError, match="determined_complete must be True or False"):
-        Guarantee.from_dict({**full().to_dict(), "determined_complete": 1})
 
 
 def test_the_whole_loss_and_those_of_rows_are_values() -> None:
@@ -213,8 +142,6 @@ def test_the_whole_loss_and_those_of_rows_are_values() -> None:
     assert stated.loss == ZCDP(0.02)
     assert stated.pairs[0].loss.stated("zcdp") == ZCDP(2 / 50)
     assert stated.pairs[0].loss.stated("approximate") == ZCDP(2 / 50).at(1e-10)
-    with pytest.raises(ValueError, match="must include epsilon without delta"):
-        Guarantee("pure", {"epsilon": 1.0, "delta": 1e-6}, "l1")
 
 
 CAVEATS = [
@@ -260,8 +187,6 @@ def test_a_caveat_is_its_sentence_and_survives_files(caveat: Statement) -> None:
         assert [getattr(again, item.name) for item in fields(again)] == [
             getattr(caveat, item.name) for item in fields(caveat)
         ]
-    with pytest.raises(AttributeError):
-        setattr(caveat, fields(caveat)[0].name, 1)
 
 
 def test_every_caveat_has_an_example_here_and_another_name() -> None:
@@ -269,57 +194,6 @@ def test_every_caveat_has_an_example_here_and_another_name() -> None:
     assert kinds == {type(caveat) for caveat in CAVEATS}
     assert len({kind.name for kind in kinds}) == len(kinds)
     assert len(set(own.SENTENCES.values())) == len(own.SENTENCES)
-
-
-def test_what_it_is_made_from_counts_and_not_the_words() -> None:
-    written = told(own.Rounded(-20)).to_dict()
-    written["caveats"] = ["Released values are not rounded."]
-    assert Guarantee.from_dict(written).caveats == (str(own.Rounded(-20)),)
-
-
-@pytest.mark.parametrize(
-    ("about", "error", "message"),
-    [
-        (3, ValueError, "may have the keys 'caveats', 'record' and 'sampler'"),
-        ({"seed": {}}, ValueError, "may have the keys"),
-        ({"caveats": []}, ValueError, "an entry for each of its caveats"),
-        ({"caveats": "x"}, ValueError, "an entry for each"),
-        ({"caveats": ["x"]}, TypeError, "a caveat must be a mapping"),
-        ({"caveats": [{"is": "x"}]}, ValueError, "the key 'is' of a caveat must be one of"),
-        ({"caveats": [{"is": "rounded"}]}, ValueError, "a caveat lacks 'exponent', 'within'"),
-        (
-            {"caveats": [{"is": "rounded", "exponent": "1", "within": True}]},
-            TypeError,
-            "exponent of a caveat must be a wh",
-        ),
-        ({"caveats": [{"is": "rounded", "exponent": 10**400, "within": True}]}, TypeError, "below 2"),
-        ({"caveats": [{"is": "rounded", "exponent": 1, "within": 1}]}, TypeError, "within of a caveat must be True or"),
-        ({"caveats": [{"is": "fixed", "which": "x"}]}, ValueError, "which must be one of 'floating point'"),
-        ({"caveats": [{"is": "drawn", "how": 1}]}, TypeError, "how of a caveat must be text"),
-        ({"caveats": [{"is": "paper elements", "true_epsilon": -1.0}]}, ValueError, "true_epsilon of a caveat must be"),
-        ({"caveats": [{"is": "other samplers", "samplers": "x"}]}, TypeError, "samplers of a caveat must be a list"),
-        ({"record": {"is": "one person"}}, ValueError, "lacks 'cells', 'movable', 'uncounted'"),
-        ({"record": None}, TypeError, "one person's record must be a mapping"),
-        ({"sampler": {"is": "sampler", "chain": "HMC", "sweeps": 3}}, ValueError, "chain must be one of '', 'Gibbs'"),
-        (
-            {"sampler": {"is": "sampler", "chain": "Gibbs", "sweeps": 0}},
-            ValueError,
-            "sweeps must be an integer greater",
-        ),
-        ({"sampler": {"is": "sampler", "chain": "", "sweeps": 3}}, ValueError, "sweeps must be 0 without a chain"),
-    ],
-)
-def test_what_is_read_of_caveats_is_checked(about: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        Guarantee.from_dict({**told("one").to_dict(), "about": about})
-
-
-def test_caveats_do_not_stand_in_each_other_without_end() -> None:
-    deep: dict[str, object] = own.Rounded(1).describe()
-    for _ in range(1000):
-        deep = {"is": "of releases", "releases": [1], "said": deep}
-    with pytest.raises(ValueError, match="must not stand in more than 20 others"):
-        caveat_from(deep)
 
 
 @pytest.mark.parametrize("sampler", [EXACT_SAMPLER, SamplerStatement("Gibbs", 30), SamplerStatement("hit-and-run", 7)])
@@ -336,24 +210,18 @@ def test_a_sampler_is_read_again(sampler: SamplerStatement, alone: bool) -> None
     assert read.certified == (sampler.sweeps == 0)
 
 
-@pytest.mark.parametrize(
-    "text", ["exactly", "approximate: 07 sweeps of Gibbs, convergence not certified", "", "9" * 9999]
-)
-def test_another_text_is_no_sampler(text: str) -> None:
-    with pytest.raises(ValueError, match="sampler must be 'exact' or 'approximate: n sweeps of Gibbs"):
-        Guarantee.from_dict({**told("one").to_dict(), "sampler": text})
-    with pytest.raises(ValueError, match="sampler must be 'exact' or"):
-        told(sampler=text)
-
-
-def test_nothing_follows_from_a_caveat_that_is_a_sentence() -> None:
-    words = str(own.FLOATING_POINT_CAVEAT)
-    assert isinstance(told(words).caveats[0], own.Sentence)
-    written = told(own.FLOATING_POINT_CAVEAT).to_dict()
-    assert isinstance(Guarantee.from_dict({**written, "caveats": ["other words"]}).caveats[0], own.Fixed)
+def test_what_it_is_made_from_counts_and_not_the_words() -> None:
+    written = {**told(own.Rounded(-20)).to_dict(), "caveats": ["Released values are not rounded."]}
+    assert Guarantee.from_dict(written).caveats == (str(own.Rounded(-20)),)
     del written["about"]
     assert isinstance(Guarantee.from_dict(written).caveats[0], own.Sentence)
-    assert "about" not in told("made up").to_dict()
+    assert isinstance(told(str(own.FLOATING_POINT_CAVEAT)).caveats[0], own.Sentence)
+    row = PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
+    description = Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict()
+    read = Guarantee.from_dict({**description, "pairs": [{**row, "relation": "all is well"}]})
+    assert read.pairs[0].relation == SemiAdjacent(3).words
+    del row["about"]
+    assert Guarantee.from_dict({**description, "pairs": [row]}).pairs[0].about == Sentence(SemiAdjacent(3).words)
 
 
 def test_what_is_said_of_one_person_is_made_from_losses() -> None:
@@ -378,7 +246,7 @@ RELATIONS: list[Relation] = [
         for difference in (*DIFFERENCES.values(), ADDED)
         for bound in ("", "largest", "upper")
     ),
-    *(SemiAdjacent(a, joint) for a in (1, 2, 3, 40) for joint in (False, True)),
+    *(SemiAdjacent(a, joint) for a in (1, 3) for joint in (False, True)),
     Sentence("some pair"),
     Conforming(Difference("the smallest change found", 5.0, 3.0, found=True)),
 ]
@@ -386,6 +254,7 @@ RELATIONS: list[Relation] = [
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=lambda own: own.words[:60])
 def test_a_relation_is_read_as_it_was_written(relation: Relation) -> None:
+    assert [own for own in RELATIONS if own.words == relation.words] == [relation]
     assert relation_from(json.loads(json.dumps(relation.describe()))) == relation
     stated = Guarantee("pure", {"epsilon": 1.0}, "l1", (PairLoss(relation, 4.0, "l1", {"epsilon": 4.0}),))
     written = json.loads(json.dumps(stated.to_dict()))
@@ -394,44 +263,97 @@ def test_a_relation_is_read_as_it_was_written(relation: Relation) -> None:
     assert relation.words in " ".join(str(stated).split())
 
 
-def test_different_relations_have_different_words() -> None:
-    assert len({own.words for own in RELATIONS}) == len(RELATIONS)
+def kept(relation: str, l1: float, found: object) -> dict[str, object]:
+    return {"is": "kept", "difference": {"relation": relation, "l1": l1, "l2": 1, "found": found}, "bound": ""}
 
 
-def test_nothing_follows_from_a_row_that_has_words_only() -> None:
-    row = {"relation": SemiAdjacent(3).words, "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0}}
-    description = Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict()
-    assert Guarantee.from_dict({**description, "pairs": [row]}).pairs[0].about == Sentence(SemiAdjacent(3).words)
-    with pytest.raises(TypeError, match="relation must be a sentence"):
-        Guarantee.from_dict({**description, "pairs": [{**row, "relation": 3}]})
+GIBBS = "approximate: {} sweeps of Gibbs, convergence not certified"
+ROW_OF_FILE = PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
+DEEP: dict[str, object] = own.Rounded(1).describe()
+for _ in range(1000):
+    DEEP = {"is": "of releases", "releases": [1], "said": DEEP}
 
 
-def test_what_a_row_is_about_counts_and_not_its_words() -> None:
-    row = PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
-    description = {**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [{**row, "relation": "all is well"}]}
-    assert Guarantee.from_dict(description).pairs[0].relation == SemiAdjacent(3).words
+def caveat(name: str, **fields: object) -> dict[str, object]:
+    return {"about": {"caveats": [{"is": name, **fields}]}}
+
+
+def sampler(chain: str, sweeps: int) -> dict[str, object]:
+    return {"about": {"sampler": {"is": "sampler", "chain": chain, "sweeps": sweeps}}}
+
+
+def apart(**fields: object) -> dict[str, object]:
+    return {"pairs": [{**ROW_OF_FILE, "about": {"is": "apart", "adjacency": 3, "joint": False, **fields}}]}
+
+
+def neighbours(**fields: str) -> dict[str, object]:
+    about = {"is": "neighbours", "change": "add-remove", "among": "", "bound": "", **fields}
+    return {"pairs": [{**ROW_OF_FILE, "about": about}]}
 
 
 @pytest.mark.parametrize(
-    ("about", "message"),
+    ("change", "message"),
     [
-        ("neighbours", "must be a mapping"),
-        ({}, "'is' of a relation"),
-        ({"is": "kin"}, "'is' of a relation"),
-        ({"is": "apart", "adjacency": 3}, "a relation lacks 'joint'"),
-        ({"is": "apart", "adjacency": 0, "joint": False}, "adjacency"),
-        ({"is": "apart", "adjacency": 3, "joint": 1}, "joint"),
-        ({"is": "neighbours", "change": "swap", "among": "", "bound": ""}, "change"),
-        ({"is": "neighbours", "change": "add-remove", "among": "some", "bound": ""}, "among"),
-        ({"is": "neighbours", "change": "add-remove", "among": "", "bound": "never"}, "bound"),
-        ({"is": "kept", "difference": "2x2 move", "bound": ""}, "difference of a relation must be a mapping"),
-        ({"is": "kept", "difference": {"relation": "x", "l1": -1, "l2": 1, "found": False}, "bound": ""}, "l1"),
-        ({"is": "kept", "difference": {"relation": "", "l1": 1, "l2": 1, "found": False}, "bound": ""}, "sentence"),
-        ({"is": "kept", "difference": {"relation": "x", "l1": 1, "l2": 1, "found": 0}, "bound": ""}, "found"),
-        ({"is": "sentence", "text": 7}, "sentence"),
+        ({"kind": "magic"}, "kind must be one of 'pure', 'zcdp', 'approximate', 'gdp', got 'magic'"),
+        ({"unit": "l3"}, "unit must be one of 'l1', 'l2', .*got 'l3'"),
+        ({"parameters": {"rho": 1.0}}, "must include epsilon"),
+        ({"parameters": {"epsilon": 1.0, "delta": 1e-6}}, "must include epsilon without delta"),
+        ({"parameters": {"epsilon": math.nan}}, r"parameters\['epsilon'\] must be a finite number"),
+        ({"parameters": {"epsilon": 1.0, "seed": 3}}, "unknown names 'seed'"),
+        ({"sampler": "exactly"}, "sampler must be 'exact' or 'approximate: n sweeps of Gibbs"),
+        ({"sampler": GIBBS.format(0)}, "sampler must be"),
+        ({"sampler": "9" * 9999}, "sampler must be"),
+        ({"simulated": 1}, "simulated must be True or False"),
+        ({"determined_complete": 1}, "determined_complete must be True or False"),
+        ({"caveats": "one sentence"}, "caveats must be a sequence of str"),
+        ({"secret": 1}, "unknown keys 'secret'"),
+        ({"pairs": [{"relation": "x"}]}, "row of a guarantee lacks 'size', 'norm', 'loss'"),
+        ({"pairs": [{**ROW_OF_FILE, "size": -1.0}]}, "size must be a finite number of at least 0"),
+        ({"about": 3}, "may have the keys 'caveats', 'record' and 'sampler'"),
+        ({"about": {"seed": {}}}, "may have the keys"),
+        ({"about": {"caveats": []}}, "an entry for each of its caveats"),
+        ({"about": {"caveats": ["x"]}}, "a caveat must be a mapping"),
+        ({"about": {"caveats": [DEEP]}}, "must not stand in more than 20 others"),
+        (caveat("x"), "the key 'is' of a caveat must be one of"),
+        (caveat("rounded"), "a caveat lacks 'exponent', 'within'"),
+        (caveat("rounded", exponent="1", within=True), "exponent of a caveat must be a wh"),
+        (caveat("rounded", exponent=10**400, within=True), "below 2"),
+        (caveat("rounded", exponent=1, within=1), "within of a caveat must be True or"),
+        (caveat("fixed", which="x"), "which must be one of 'floating point'"),
+        (caveat("drawn", how=1), "how of a caveat must be text"),
+        (caveat("paper elements", true_epsilon=-1.0), "true_epsilon of a caveat must be"),
+        (caveat("other samplers", samplers="x"), "samplers of a caveat must be a list"),
+        ({"about": {"record": {"is": "one person"}}}, "lacks 'cells', 'movable', 'uncounted'"),
+        (sampler("HMC", 3), "chain must be one of '', 'Gibbs'"),
+        (sampler("Gibbs", 0), "sweeps must be an integer greater"),
+        (sampler("", 3), "sweeps must be 0 without a chain"),
+        ({"pairs": [{**ROW_OF_FILE, "about": {"is": "kin"}}]}, "'is' of a relation"),
+        ({"pairs": [{**ROW_OF_FILE, "about": {"is": "apart", "adjacency": 3}}]}, "a relation lacks 'joint'"),
+        ({"pairs": [{**ROW_OF_FILE, "about": {"is": "sentence", "text": 7}}]}, "sentence"),
+        (apart(adjacency=0), "adjacency"),
+        (apart(joint=1), "joint"),
+        (neighbours(change="swap"), "change"),
+        (neighbours(among="some"), "among"),
+        (neighbours(bound="never"), "bound"),
+        ({"pairs": [{**ROW_OF_FILE, "about": kept("x", -1, False)}]}, "l1"),
+        ({"pairs": [{**ROW_OF_FILE, "about": kept("", 1, False)}]}, "sentence"),
+        ({"pairs": [{**ROW_OF_FILE, "about": kept("x", 1, 0)}]}, "found"),
     ],
 )
-def test_bad_descriptions_are_named(about: object, message: str) -> None:
-    row = {**PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict(), "about": about}
+def test_what_is_read_is_checked(change: dict[str, object], message: str) -> None:
+    written = told("one").to_dict()
     with pytest.raises((TypeError, ValueError), match=message):
-        Guarantee.from_dict({**Guarantee("pure", {"epsilon": 1.0}, "l1").to_dict(), "pairs": [row]})
+        Guarantee.from_dict({**written, **change})
+
+
+def test_what_is_missing_or_no_guarantee_is_named() -> None:
+    written = full().to_dict()
+    del written["sampler"]
+    with pytest.raises(ValueError, match="lacks 'sampler'"):
+        Guarantee.from_dict(written)
+    with pytest.raises(TypeError, match="must be a mapping"):
+        Guarantee.from_dict([1])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="difference must be one of 'substitution', '2x2 move', '3-cycle'"):
+        pure_pairs(1.0, "l1", ["4-cycle"])
+    with pytest.raises(TypeError, match="relation must be a sentence"):
+        PairLoss("", 1.0, "l1", {"epsilon": 1.0})

@@ -6,26 +6,20 @@ import itertools
 import json
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.privacy import (
     Guarantee,
     PairLoss,
-    discrete_gaussian_delta,
     gaussian_delta,
-    gaussian_epsilon,
-    gaussian_rho,
-    gaussian_sigma,
-    gaussian_sigma_for_rho,
     group_loss,
     rho_to_delta,
-    rho_within,
     smooth_gaussian_delta,
     smooth_loss,
 )
@@ -77,43 +71,15 @@ def test_the_epsilon_at_a_larger_delta_is_that_of_the_extreme_pair(epsilon: floa
     assert own.at(min(least + 0.05, 0.99)).epsilon == 0.0
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 30.0, 900.0])
+@pytest.mark.parametrize("epsilon", [0.01, 2.0, 30.0, 900.0])
 def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon: float) -> None:
     mu = PureDP(epsilon).to("gdp")["mu"]
     with mpmath.workdps(400):
-        share = 1 / (1 + mpmath.exp(epsilon))
-        assert mpmath.ncdf(-mpmath.mpf(mu) / 2) == pytest.approx(share, rel=1e-9)
+        assert mpmath.ncdf(-mpmath.mpf(mu) / 2) == pytest.approx(1 / (1 + mpmath.exp(epsilon)), rel=1e-9)
     if epsilon <= 30.0:
         p, q = extreme_pair(epsilon, 0.0)
         for asked in np.linspace(0.0, epsilon, 9)[:-1]:
             assert hockey_stick(p, q, float(asked)) <= gaussian_delta(float(asked), 1.0, mu) * (1 + 1e-9) + 1e-15
-    # A smaller mu does not cover it: nothing is covered at the level where the two functions meet.
-    if epsilon <= 8.0:
-        level = stats.norm.cdf(-mu / 2)
-        for smaller in (0.999 * mu, 0.9 * mu):
-            assert stats.norm.cdf(stats.norm.isf(level) - smaller) > level
-
-
-def test_mu_and_rho_of_normal_noise_by_quadrature() -> None:
-    z = np.linspace(-40.0, 40.0, 400_001)
-    step = z[1] - z[0]
-    for mu in (0.1, 1.0, 3.0):
-        p, q = stats.norm.pdf(z), stats.norm.pdf(z, mu)
-        for epsilon in (0.0, 0.3, 2.0):
-            delta = hockey_stick(p, q, epsilon) * step
-            assert GaussianDP(mu).at(delta)["epsilon"] == pytest.approx(epsilon, abs=1e-6)
-        rho = GaussianDP(mu).to("zcdp")["rho"]
-        for alpha in (1.5, 4.0):
-            log_ratio = stats.norm.logpdf(z) * alpha + stats.norm.logpdf(z, mu) * (1 - alpha)
-            renyi = math.log(np.exp(log_ratio).sum() * step) / (alpha - 1)
-            assert renyi == pytest.approx(rho * alpha, rel=1e-7)
-
-
-def products(pairs: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    p, q = np.ones(1), np.ones(1)
-    for one, two in pairs:
-        p, q = np.outer(p, one).ravel(), np.outer(q, two).ravel()
-    return p, q
 
 
 def test_composition_covers_two_releases_and_is_the_sum() -> None:
@@ -124,92 +90,84 @@ def test_composition_covers_two_releases_and_is_the_sum() -> None:
         assert both.parameters["epsilon"] == e1 + e2
         assert both.parameters.get("delta", 0.0) == d1 + d2
         assert type(both) is (PureDP if d1 == d2 == 0.0 else ApproximateDP)
-        p, q = products([extreme_pair(e1, d1), extreme_pair(e2, d2)])
-        assert hockey_stick(p, q, e1 + e2) <= d1 + d2 + 1e-12
+        (p1, q1), (p2, q2) = extreme_pair(e1, d1), extreme_pair(e2, d2)
+        assert hockey_stick(np.outer(p1, p2), np.outer(q1, q2), e1 + e2) <= d1 + d2 + 1e-12
     assert ZCDP(0.5).compose(ZCDP(0.25)) == ZCDP(0.75)
     assert GaussianDP(3.0).compose(GaussianDP(4.0)) == GaussianDP(5.0)
     assert ApproximateDP(1.0, 0.7).compose(ApproximateDP(1.0, 0.6)).says_nothing
 
 
 def test_definitions_that_do_not_add_up_are_refused_with_the_way_out() -> None:
-    mixed = [PureDP(1.0), ZCDP(0.1), GaussianDP(1.0)]
-    for one, two in itertools.permutations(mixed, 2):
+    for one, two in itertools.permutations([PureDP(1.0), ZCDP(0.1), GaussianDP(1.0)], 2):
         with pytest.raises(ValueError, match=r"can be added to .* convert one of the two first"):
             one.compose(two)
-    with pytest.raises(ValueError, match="got zero-concentrated"):
-        ApproximateDP(1.0, 0.1).compose(ZCDP(0.1))
-    assert PureDP(1.0).implies(ZCDP(0.5))
-    assert not PureDP(1.0).implies(ZCDP(0.499))
-    assert not ZCDP(0.1).implies(GaussianDP(5.0))
-    with pytest.raises(ValueError, match="and Gaussian differential privacy does not"):
-        ZCDP(0.1).to("gdp")
-    with pytest.raises(ValueError, match="approximate differential privacy follows at a delta only: use its method at"):
-        GaussianDP(1.0).to("approximate")
-    assert not ApproximateDP(1.0, 0.1).implies(PureDP(5.0))
-    assert ApproximateDP(1.0, 0.0).implies(PureDP(1.0))
-    with pytest.raises(ValueError, match=r"delta must be at least that of the loss, 0\.1, got 0\.01"):
-        ApproximateDP(1.0, 0.1).at(0.01)
-
-
-def test_groups_by_the_definition() -> None:
-    for epsilon, delta, k in itertools.product((0.0, 0.01, 1.0, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 3, 6)):
-        expected = delta * math.fsum(math.exp(j * epsilon) for j in range(k))
-        found = ApproximateDP(epsilon, delta).group(k)
-        assert (found.epsilon, found.delta) == (k * epsilon, pytest.approx(min(expected, 1.0), rel=1e-12))
-    assert (PureDP(0.5).group(3), ZCDP(0.5).group(3), GaussianDP(0.5).group(3)) == (
-        PureDP(1.5),
-        ZCDP(4.5),
-        GaussianDP(1.5),
-    )
-    for own in (PureDP(1.0), ZCDP(1.0), GaussianDP(1.0), ApproximateDP(1.0, 0.1)):
-        with pytest.raises(ValueError, match="k must be"):
-            own.group(0)
 
 
 @pytest.mark.parametrize(
-    "own", [ApproximateDP(200.0, 1e-6).group(6), ApproximateDP(1e6, 1e-300).group(2), ApproximateDP(4.0, 1.48731)]
+    ("call", "message"),
+    [
+        (lambda: ApproximateDP(1.0, 0.1).compose(ZCDP(0.1)), "got zero-concentrated"),
+        (lambda: ZCDP(0.1).to("gdp"), "and Gaussian differential privacy does not"),
+        (lambda: GaussianDP(1.0).to("approximate"), "follows at a delta only: use its method at"),
+        (lambda: ApproximateDP(1.0, 0.1).at(0.01), r"delta must be at least that of the loss, 0\.1, got 0\.01"),
+        (lambda: ROW.to("pure"), "must be one that follows"),
+        (lambda: ROW.compose(PureDP(1.0)), "stated by one of the definitions"),
+        (lambda: PureDP(1.0).compose(ROW), "a loss by several definitions"),
+        (lambda: SeveralLosses((PureDP(1.0), ApproximateDP(1.0, 0.1))), "by different definitions"),
+        (lambda: PureDP(-1.0), "epsilon must be"),
+        (lambda: ZCDP(math.nan), "rho must be"),
+        (lambda: GaussianDP(math.inf), "mu must be"),
+        (lambda: ApproximateDP(1.0, -0.1), "delta must be"),
+        (lambda: ApproximateDP(1.0, 0.1).group(0), "k must be"),
+        (lambda: ZCDP(1.0).group(0), "k must be"),
+        (lambda: group_loss({"mu": 1.0}, 0), "steps must be an integer greater than 0"),
+        (lambda: smooth_loss(2.0, 0.0), "epsilon"),
+        (lambda: smooth_loss(2.0, 1.0, 1.0), "delta"),
+        (lambda: smooth_loss(-1.0, 1.0), "distance"),
+        (lambda: LossAt(ZCDP(0.5), -1.0), "sensitivity must be"),
+        (lambda: stated_loss({"delta": 0.1, "rho": 1.0}, "x"), "must state delta only with epsilon, got delta, rho"),
+        (lambda: stated_loss({"sensitivity": 1.0}, "x"), "unknown names 'sensitivity'; valid names are epsilon, delta"),
+        (lambda: stated_loss({}, "x"), "must map names"),
+        (lambda: stated_loss([1.0], "x"), "must map names"),
+        (lambda: stated_loss({"rho": -1.0}, "x"), r"x\['rho'\] must be a finite number of at least 0"),
+    ],
 )
-def test_a_delta_of_one_is_said_in_words_and_nothing_overflows(own: ApproximateDP) -> None:
-    assert own.says_nothing
-    assert str(own) == NO_PROTECTION
-    assert PureDP(1e9).implies(own)
+def test_what_is_no_loss_or_does_not_follow_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_groups_by_the_definition() -> None:
+    for epsilon, delta, k in itertools.product((0.0, 0.01, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 6)):
+        expected = min(delta * math.fsum(math.exp(j * epsilon) for j in range(k)), 1.0)
+        found = ApproximateDP(epsilon, delta).group(k)
+        assert found == {"epsilon": k * epsilon, "delta": pytest.approx(expected, rel=1e-12)}
+        assert group_loss({"epsilon": epsilon, "delta": delta}, k) == found
+    singles = [PureDP(0.5), ZCDP(0.5), GaussianDP(0.5)]
+    assert [own.group(3) for own in singles] == [PureDP(1.5), ZCDP(4.5), GaussianDP(1.5)]
 
 
 def test_what_implies_what() -> None:
     order = [PureDP(0.5), PureDP(1.0), PureDP(1.5)]
     assert [[a.implies(b) for b in order] for a in order] == [[True] * 3, [False, True, True], [False, False, True]]
+    assert PureDP(1.0).implies(ZCDP(0.5))
+    assert not PureDP(1.0).implies(ZCDP(0.499))
     assert not ZCDP(0.2).implies(ZCDP(0.1))
+    assert not ZCDP(0.1).implies(GaussianDP(5.0))
+    assert GaussianDP(1.3).at(gaussian_delta(0.3, 1.0, 1.3))["epsilon"] == pytest.approx(0.3, abs=1e-9)
     assert GaussianDP(0.2).implies(ZCDP(0.02000001))
     assert not GaussianDP(0.2).implies(ZCDP(0.0199))
     assert not ZCDP(1e-9).implies(PureDP(5.0))
     assert ZCDP(0.0).implies(PureDP(0.0))
+    # Pure is approximate with a delta of nothing.
+    assert PureDP(1.0).implies(ApproximateDP(1.0, 0.0))
+    assert ApproximateDP(1.0, 0.0).implies(PureDP(1.0))
+    assert PureDP(1.0).at(0.1) == ApproximateDP(1.0, 0.0).at(0.1)
     assert not ApproximateDP(1.0, 1e-9).implies(PureDP(50.0))
     # Epsilon and delta cross: neither implies the other.
     one, two = ApproximateDP(1.0, 1e-6), ApproximateDP(0.5, 1e-2)
     assert not one.implies(two)
     assert not two.implies(one)
-    for epsilon, delta in GRID:
-        for asked in (0.0, 0.05, 0.9, 3.0):
-            p, q = extreme_pair(epsilon, delta)
-            least = hockey_stick(p, q, asked)
-            assert ApproximateDP(epsilon, delta).implies(ApproximateDP(asked, least + 1e-9))
-            if least > 1e-8:
-                assert not ApproximateDP(epsilon, delta).implies(ApproximateDP(asked, least - 1e-9))
-
-
-@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf])
-@pytest.mark.parametrize("make", [PureDP, ZCDP, GaussianDP, lambda x: ApproximateDP(1.0, x)])
-def test_bad_numbers_are_named(make: type[Loss], bad: float) -> None:
-    with pytest.raises(ValueError, match=r"(epsilon|rho|mu|delta) must be"):
-        make(bad)  # type: ignore[call-arg]
-
-
-def test_values_are_equal_hashable_and_pickled() -> None:
-    for own in (PureDP(1.0), ApproximateDP(1.0, 0.1), ZCDP(1.0), GaussianDP(1.0)):
-        assert pickle.loads(pickle.dumps(own)) == own
-        assert {own: 1}[type(own)(**own.parameters)] == 1
-    assert PureDP(1) == PureDP(1.0)
-    assert len({PureDP(1.0), ZCDP(1.0), GaussianDP(1.0)}) == 3
 
 
 def test_a_loss_reads_as_a_mapping_of_its_parameters() -> None:
@@ -217,16 +175,7 @@ def test_a_loss_reads_as_a_mapping_of_its_parameters() -> None:
     assert (own["epsilon"], own.get("rho"), list(own), {**own}) == (1.0, None, ["epsilon", "delta"], own.parameters)
     assert own == {"epsilon": 1.0, "delta": 1e-6}
     assert own != PureDP(1.0) != ZCDP(1.0)
-    assert {own: "x"}[ApproximateDP(1.0, 1e-6)] == "x"
-    with pytest.raises(TypeError):
-        own["epsilon"] = 2.0  # type: ignore[index]
-    with pytest.raises(KeyError):
-        own["rho"]
-
-
-def test_pure_is_approximate_with_a_delta_of_nothing() -> None:
-    assert PureDP(1.0).implies(ApproximateDP(1.0, 0.0))
-    assert PureDP(1.0).at(0.1) == ApproximateDP(1.0, 0.0).at(0.1)
+    assert {own: "x"}[pickle.loads(pickle.dumps(own))] == "x"
 
 
 ROW = SeveralLosses((ZCDP(0.5), GaussianDP(1.0), GaussianDP(1.0).at(1e-6)))
@@ -246,36 +195,10 @@ def test_several_losses_are_each_stated_and_all_true() -> None:
     assert not ROW.implies(SeveralLosses((ZCDP(0.5), GaussianDP(0.9))))
     assert GaussianDP(1.0).implies(SeveralLosses((ZCDP(0.5), ApproximateDP(5.0, 1e-6))))
     assert not ZCDP(0.5).implies(ROW)  # rho gives no mu
-    assert pickle.loads(pickle.dumps(ROW)) == ROW
-    with pytest.raises(ValueError, match="must be one that follows"):
-        ROW.to("pure")
-    with pytest.raises(ValueError, match="stated by one of the definitions"):
-        ROW.compose(PureDP(1.0))
-    with pytest.raises(ValueError, match="a loss by several definitions"):
-        PureDP(1.0).compose(ROW)
-    with pytest.raises(ValueError, match="by different definitions"):
-        SeveralLosses((PureDP(1.0), ApproximateDP(1.0, 0.1)))
-
-
-def test_several_losses_of_which_one_says_nothing_print_the_other() -> None:
-    assert str(SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0)))) == "rho = 0.5"
-    assert not SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0))).says_nothing
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
-        ({"delta": 0.1}, ValueError, "must state delta only with epsilon, got delta"),
-        ({"delta": 0.1, "rho": 1.0}, ValueError, "must state delta only with epsilon, got delta, rho"),
-        ({"sensitivity": 1.0}, ValueError, "unknown names 'sensitivity'; valid names are epsilon, delta, rho, mu"),
-        ({}, TypeError, "must map names"),
-        ([1.0], TypeError, "must map names"),
-        ({"rho": -1.0}, ValueError, r"x\['rho'\] must be a finite number of at least 0"),
-    ],
-)
-def test_what_states_no_loss_is_refused(given: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        stated_loss(given, "x")
+    # Of two of which one says nothing the other is printed.
+    half = SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0)))
+    assert str(half) == "rho = 0.5"
+    assert not half.says_nothing
 
 
 def test_a_loss_at_a_size_is_the_mapping_of_files() -> None:
@@ -283,15 +206,6 @@ def test_a_loss_at_a_size_is_the_mapping_of_files() -> None:
     assert dict(LossAt.of(ZCDP(0.5), "x")) == {"rho": 0.5}
     assert (LossAt(ZCDP(0.5)).size, len(LossAt(ROW, 2.0))) == (1.0, 5)
     assert hash(LossAt(ZCDP(0.5), 2.0)) == hash(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x"))
-    with pytest.raises(ValueError, match="sensitivity must be"):
-        LossAt(ZCDP(0.5), -1.0)
-
-
-def test_the_sum_over_the_steps_by_its_definition() -> None:
-    for epsilon, delta, k in itertools.product((0.0, 0.01, 1.0, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 3, 6)):
-        found = group_loss({"epsilon": epsilon, "delta": delta}, k)
-        expected = delta * math.fsum(math.exp(j * epsilon) for j in range(k))
-        assert found == {"epsilon": k * epsilon, "delta": pytest.approx(min(expected, 1.0), rel=1e-12)}
 
 
 @pytest.mark.parametrize(
@@ -301,13 +215,14 @@ def test_the_sum_over_the_steps_by_its_definition() -> None:
         ({"epsilon": 200.0, "delta": 1e-6}, 6),  # exp(1200) is no float
         ({"epsilon": 1e6, "delta": 1e-300}, 2),
         ({"epsilon": 0.0, "delta": 0.5}, 2),
-        ({"epsilon": 1.0, "delta": 1.0}, 1),
     ],
 )
 def test_a_delta_above_one_is_one_and_says_nothing(loss: dict[str, float], steps: int) -> None:
     found = group_loss(loss, steps)
     assert found == {"epsilon": steps * loss["epsilon"], "delta": 1.0}
     assert stated_loss(found).says_nothing
+    assert str(stated_loss(found)) == NO_PROTECTION
+    assert PureDP(1e9).implies(stated_loss(found))
     stated = Guarantee("approximate", loss, "l1", (PairLoss("some pair", 4.0, "l1", found),))
     assert "some pair; l1 distance 4: no protection by this bound, because its delta is 1 or more" in " ".join(
         str(stated).split()
@@ -321,58 +236,6 @@ def test_a_stored_delta_above_one_is_read_and_said_in_words() -> None:
     old = Guarantee.from_dict({**description, "pairs": [row]})
     assert "a move; l1 distance 4: no protection by this bound" in " ".join(str(old).split())
     assert "1.48731" not in str(old)
-
-
-def test_rho_grows_with_the_square_and_not_in_proportion() -> None:
-    # The case of the guarantee that was false: rho = 0.1 a unit, and 0.8 at the root of 8.
-    sigma = math.sqrt(5.0)
-    assert gaussian_rho(sigma, 1.0) == pytest.approx(0.1)
-    assert gaussian_rho(sigma, math.sqrt(8.0)) == pytest.approx(0.8)
-    for k in (2, 3, 10):
-        assert gaussian_rho(sigma, float(k)) == pytest.approx(group_loss({"rho": 0.1}, k)["rho"])
-        assert gaussian_rho(sigma, float(k)) > 1.5 * k * 0.1
-
-
-def test_epsilon_with_delta_is_not_in_proportion_and_within_the_bound() -> None:
-    # The scale of `LatticeGaussian(epsilon=1, delta=1e-6)`, which comes from rho, and the smallest that has these.
-    for sigma, stated in (
-        (gaussian_sigma_for_rho(rho_within(1.0, 1e-6)), 1.11e-4),
-        (gaussian_sigma(1.0, 1e-6), 4.77e-4),
-    ):
-        exact = gaussian_delta(10.0, sigma, 10.0)
-        assert exact == pytest.approx(stated, rel=0.02)
-        assert exact > 10 * 1e-6  # "per unit" would be exceeded
-        assert exact <= group_loss({"epsilon": 1.0, "delta": 1e-6}, 10)["delta"]
-    for epsilon, delta, k in itertools.product((0.1, 1.0, 3.0), (1e-9, 1e-6, 1e-2), (2, 3, 7)):
-        own = gaussian_sigma(epsilon, delta)
-        assert (
-            gaussian_delta(k * epsilon, own, float(k)) <= group_loss({"epsilon": epsilon, "delta": delta}, k)["delta"]
-        )
-        # On the integers, by sums.
-        one, many = discrete_gaussian_delta(epsilon, own), _shifted_delta(k * epsilon, own, k)
-        assert many <= group_loss({"epsilon": epsilon, "delta": one}, k)["delta"] * (1.0 + 1e-9)
-
-
-def test_epsilon_and_delta_that_come_from_rho_are_within_the_bound_too() -> None:
-    # What `LatticeGaussian(epsilon, delta)` prints for longer differences is converted from rho at their length.
-    for rho, epsilon, k in itertools.product((1e-3, 0.05, 0.5, 4.0), (0.5, 1.0, 5.0, 20.0), (2, 3, 10)):
-        delta = rho_to_delta(rho, epsilon)
-        if 0.0 < delta < 1.0:
-            bound = group_loss({"epsilon": epsilon, "delta": delta}, k)["delta"]
-            assert rho_to_delta(k**2 * rho, k * epsilon) <= bound * (1.0 + 1e-9)
-
-
-def test_mu_and_epsilon_grow_in_proportion() -> None:
-    assert group_loss({"mu": 0.5}, 3) == {"mu": 1.5}
-    # A shift by 3 of N(0, 4) is that by 1 of a third of its scale, in epsilon at every delta.
-    for delta in (1e-9, 1e-3):
-        assert gaussian_epsilon(delta, 2.0, 3.0) == pytest.approx(
-            gaussian_epsilon(delta, 1.0, group_loss({"mu": 0.5}, 3)["mu"])
-        )
-    # Laplace noise: the largest log ratio of a shift by k is k times that of one.
-    x = np.linspace(-50.0, 50.0, 2001)
-    ratio = [np.max(np.abs(x) - np.abs(x - k)) / 4.0 for k in (1, 5)]
-    assert ratio[1] == pytest.approx(group_loss({"epsilon": ratio[0]}, 5)["epsilon"])
 
 
 @pytest.mark.parametrize(
@@ -390,21 +253,6 @@ def test_every_guarantee_states_its_law_of_growth(kind: str, loss: dict[str, flo
     assert GROWTH[kind].endswith(words)
     assert "per unit" not in text
     assert "Loss at l2 distance 1 between two tables: " in text
-
-
-def test_steps_are_checked() -> None:
-    with pytest.raises(ValueError, match="steps must be an integer greater than 0"):
-        group_loss({"mu": 1.0}, 0)
-
-
-def _shifted_delta(epsilon: float, sigma: float, shift: int) -> float:
-    """The exact delta of a discrete Gaussian that is shifted by so many integers, by a sum over all that matter."""
-    far = int(40 * sigma) + shift + 10
-    z = np.arange(-far, far + 1)
-    log_mass = -0.5 * (z / sigma) ** 2
-    mass = np.exp(log_mass - np.logaddexp.reduce(log_mass))
-    moved = np.exp(-0.5 * ((z - shift) / sigma) ** 2 - np.logaddexp.reduce(log_mass))
-    return float(np.sum(np.maximum(moved - math.exp(epsilon) * mass, 0.0)))
 
 
 THREE = Totals({"cell": list("abc")})
@@ -427,7 +275,7 @@ def test_at_whole_distances_it_is_group_privacy(delta: float) -> None:
     assert smooth_loss(1e6, 1.0, 0.5)["delta"] == 1.0
 
 
-@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (2.0, 1.0), (0.2, 4.0)])
+@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (2.0, 1.0)])
 def test_lattice_gaussians_are_smooth_at_every_distance(epsilon: float, sigma: float) -> None:
     """All differences up to 8 counts a cell, of three cells with a total."""
     delta = smooth_gaussian_delta(epsilon, sigma)
@@ -442,15 +290,6 @@ def test_lattice_gaussians_are_smooth_at_every_distance(epsilon: float, sigma: f
         )
 
 
-def test_lattice_laplace_is_smooth_and_no_better() -> None:
-    mechanism = bdp.LatticeLaplace(THREE, epsilon=0.6, sensitivity=2.0)
-    points = lattice_points(mechanism.invariants.matrix.toarray(), 40)
-    log_mass = -0.3 * np.abs(points).sum(axis=1)
-    for u in ([1, -1, 0], [2, -1, -1], [5, -3, -2]):
-        moved = -0.3 * np.abs(points + np.array(u)).sum(axis=1)
-        assert np.abs(log_mass - moved).max() == pytest.approx(smooth_loss(np.abs(u).sum(), mechanism.rate)["epsilon"])
-
-
 def test_the_guarantee_prints_how_it_grows() -> None:
     text = " ".join(str(bdp.LatticeLaplace(THREE, epsilon=0.25).guarantee).split())
     assert "d = 2: epsilon = 0.5; d = 4: epsilon = 1; d = 8: epsilon = 2; d = 16: epsilon = 4." in text
@@ -458,27 +297,6 @@ def test_the_guarantee_prints_how_it_grows() -> None:
     [own] = [caveat for caveat in mechanism.guarantee.caveats if isinstance(caveat, Smooth)]
     assert (own.epsilon, own.delta, own.norm) == (1.0, pytest.approx(1e-6, rel=1e-6), "l2")
     assert not [1 for c in bdp.LatticeGaussian(THREE, rho=0.5).guarantee.caveats if isinstance(c, Smooth)]
-
-
-def test_two_releases_compose_as_proposition_6_says() -> None:
-    for d in (1.0, 2.0, 5.0):
-        parts = dict(smooth_loss(d, 0.5, 1e-6).compose(smooth_loss(d, 0.25, 1e-7)))
-        both = smooth_loss(d, 0.75, 1.1e-6)
-        assert both["delta"] >= parts["delta"] * (1 - 1e-12)
-        assert both["epsilon"] == pytest.approx(parts["epsilon"])
-
-
-@pytest.mark.parametrize(
-    ("given", "match"),
-    [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"distance": -1.0, "epsilon": 1.0}, "distance"),
-    ],
-)
-def test_bad_parameters_are_named(given: dict[str, object], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        smooth_loss(**{"distance": 2.0} | given)  # type: ignore[arg-type]
 
 
 def test_files_may_not_claim_a_smaller_growth() -> None:
@@ -537,7 +355,7 @@ def test_distances_between_whole_numbers_and_where_nothing_is_said() -> None:
     assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
 
 
-@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (1.0, 200.0), (0.5, 200.0), (0.05, 700.0), (0.02, 1e4)])
+@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (0.5, 200.0), (0.02, 1e4)])
 def test_much_noise_has_a_small_delta_at_once(epsilon: float, sigma: float) -> None:
     """It used to be 1 after 200,000 distances where deltas underflow. Against the Gaussian tail bound at each distance."""
     found = smooth_gaussian_delta(epsilon, sigma)

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.stats import binom, laplace
 
 from bayesdp.papers.semi_dp import census_analysis
 from bayesdp.privacy import (
@@ -86,16 +85,13 @@ def test_the_paper_s_census_numbers() -> None:
     assert own.epsilon == own.epsilon_tight == rho_to_epsilon(4.5, 1e-6)
 
 
-@pytest.mark.parametrize("alpha", [1e-9, 0.01, 0.1, 0.2, 0.5, 0.9, 1 - 1e-6])
-def test_laplace_noise(alpha: float) -> None:
+def test_laplace_noise() -> None:
     # Shifted by 1: the curve has a middle piece exp(-1) / (4 alpha).
     e = math.e
-    expected = 1 - e * alpha if alpha < 1 / (2 * e) else 1 / (4 * e * alpha) if alpha <= 0.5 else (1 - alpha) / e
-    assert LAPLACE(alpha) == pytest.approx(expected, rel=1e-9)
+    for alpha in (1e-9, 0.1, 0.3, 0.9, 1 - 1e-6):
+        expected = 1 - e * alpha if alpha < 1 / (2 * e) else 1 / (4 * e * alpha) if alpha <= 0.5 else (1 - alpha) / e
+        assert LAPLACE(alpha) == pytest.approx(expected, rel=1e-9)
     assert LAPLACE.symmetric
-
-
-def test_laplace_noise_goes_on() -> None:
     assert RecursiveNoise(LAPLACE).cdf(-2.0) == pytest.approx(LAPLACE(RecursiveNoise(LAPLACE).sf(-1.0)), rel=1e-12)
 
 
@@ -109,6 +105,16 @@ def test_laplace_noise_goes_on() -> None:
         (lambda: census_analysis(convention="theirs"), ValueError, "convention"),
         (lambda: census_analysis(a=()), ValueError, "at least one distance"),
         (lambda: census_analysis(a=0), ValueError, "a must be"),
+        (lambda: tensor_product(), ValueError, "at least one trade-off function"),
+        (lambda: tensor_product(FIRST, 0.5), TypeError, "factor 1 must be a trade-off function"),  # type: ignore[arg-type]
+        (
+            lambda: tensor_product(gaussian_dp(0.8), approximate_dp(0.6)),
+            NotImplementedError,
+            r"not of DiscretePair.*GaussianTradeOff.*bayesdp\.compose",
+        ),
+        (lambda: semi_first([FIRST], 0), ValueError, "a must be"),
+        (lambda: convolved_epsilon([gaussian_dp(1.0), 2.0], 1e-6), TypeError, "factor 1"),  # type: ignore[list-item]
+        (lambda: convolved_epsilon([gaussian_dp(1.0)], 0.0), ValueError, "delta"),
     ],
 )
 def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
@@ -116,7 +122,7 @@ def test_bad_arguments_are_named(call: object, error: type[Exception], message: 
         call()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-13, 1e-6, 0.3])
+@pytest.mark.parametrize("delta", [0.0, 1e-15, 1e-6, 0.3])
 def test_no_loss_of_laplace_noise_is_stated_too_small(delta: float) -> None:
     exact = 1.0 + 2.0 * math.log1p(-delta)
     assert 0.0 <= tradeoff_epsilon(LAPLACE, delta) - exact < 1e-15
@@ -176,33 +182,6 @@ def test_semi_first_is_never_below_composition_first() -> None:
     assert composition_first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
 
 
-def test_semi_first_by_hand() -> None:
-    # Two releases at epsilon, a = 2: each step of randomised response is a chain of two; written out.
-    truth = 1 / (1 + math.exp(-0.5))
-    f = approximate_dp(0.5).group(2)
-    a = np.concatenate([[0.0], np.sort(f._kinks()), [1.0]])
-    p, q = np.diff(a), -np.diff(f(a))
-    expected = tradeoff(np.outer(p, p).ravel(), np.outer(q, q).ravel())
-    np.testing.assert_allclose(semi_first([approximate_dp(0.5)] * 2, 2)(GRID), expected(GRID), atol=1e-13)
-    assert f(1 - truth) == pytest.approx(1 - (1 - (1 - truth) * math.exp(-0.5)), abs=1e-12)
-
-
-@pytest.mark.parametrize("f", [FIRST, approximate_dp(0.4, 0.02).group(3), approximate_dp(2.0), B.group(2)])
-def test_kinks_are_all_there(f: TradeOff) -> None:
-    np.testing.assert_allclose(f._pair()(GRID), f(GRID), rtol=0, atol=1e-14)
-
-
-def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(ValueError, match="at least one trade-off function"):
-        tensor_product()
-    with pytest.raises(TypeError, match="factor 1 must be a trade-off function"):
-        tensor_product(FIRST, 0.5)  # type: ignore[arg-type]
-    with pytest.raises(NotImplementedError, match=r"not of DiscretePair.*GaussianTradeOff.*bayesdp\.compose"):
-        tensor_product(gaussian_dp(0.8), approximate_dp(0.6))
-    with pytest.raises(ValueError, match="a must be"):
-        semi_first([FIRST], 0)
-
-
 def test_probabilities_of_a_product_never_exceed_one() -> None:
     f = tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
     grid = np.linspace(0.0, 1.0, 4001)
@@ -250,27 +229,7 @@ def laplace_delta(shift: float, epsilon: float) -> float:
     return -math.expm1(epsilon) if epsilon <= -shift else -math.expm1(0.5 * (epsilon - shift))
 
 
-def two_laplace_delta(shift: float) -> Callable[[float], float]:
-    """Of two such: atoms of half of the mass at the largest loss and of ``exp(-shift) / 2`` at the smallest, a density between."""
-
-    def delta(epsilon: float) -> float:
-        turns = sorted({own for own in (epsilon - shift, epsilon + shift) if -shift < own < shift})
-        between = quad(
-            lambda own: 0.25 * math.exp(-0.5 * (shift - own)) * laplace_delta(shift, epsilon - own),
-            -shift,
-            shift,
-            points=turns or None,
-            epsabs=1e-13,
-        )[0]
-        atoms = 0.5 * laplace_delta(shift, epsilon - shift) + 0.5 * math.exp(-shift) * laplace_delta(
-            shift, epsilon + shift
-        )
-        return float(between + atoms)
-
-    return delta
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_normal_losses_are_one_normal_loss(delta: float) -> None:
     four = convolved_epsilon([gaussian_dp(0.5)] * 4, delta)
     exact = gaussian_epsilon(delta, 1.0, 1.0)
@@ -283,15 +242,14 @@ def test_normal_losses_are_one_normal_loss(delta: float) -> None:
     assert upper - lower < (0.01 if delta == 1e-9 else 2e-3)
 
 
-@pytest.mark.parametrize(("epsilon", "n"), [(0.1, 30), (0.7, 5), (0.05, 400)])
-@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+@pytest.mark.parametrize(("epsilon", "n", "delta"), [(0.1, 30, 1e-3), (0.7, 5, 1e-6), (0.05, 400, 1e-6)])
 def test_randomised_responses_are_counted(epsilon: float, n: int, delta: float) -> None:
     found = convolved_epsilon([approximate_dp(epsilon)] * n, delta)
     brackets(found, response_delta(epsilon, n), delta, 1e-6)
     assert found.upper < n * epsilon
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-9])
+@pytest.mark.parametrize("delta", [1e-2, 1e-9])
 def test_normal_noise_and_responses(delta: float) -> None:
     found = convolved_epsilon(
         [approximate_dp(0.1), gaussian_dp(0.3), *[approximate_dp(0.1)] * 9, gaussian_dp(0.4)], delta
@@ -299,15 +257,12 @@ def test_normal_noise_and_responses(delta: float) -> None:
     brackets(found, mixed_delta(0.5, 0.1, 10), delta, 0.01 if delta < 1e-6 else 1e-3)
 
 
-@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-6])
+@pytest.mark.parametrize("delta", [0.1, 1e-6])
 def test_laplace_noise_by_quadrature(delta: float) -> None:
     brackets(convolved_epsilon([LaplaceTradeOff(0.8)], delta), lambda e: laplace_delta(0.8, e), delta, 1e-4)
-    brackets(convolved_epsilon([LaplaceTradeOff(0.8)] * 2, delta), two_laplace_delta(0.8), delta, 3e-4)
 
 
 def test_laplace_trade_off_is_that_of_the_law() -> None:
-    from scipy.stats import laplace
-
     alpha = np.concatenate([np.linspace(0.0, 1.0, 301), np.logspace(-12, -2, 30), 1 - np.logspace(-12, -2, 30)])
     f, p, q = LaplaceTradeOff(1.3), laplace(0, 1), laplace(1.3, 1)
     np.testing.assert_allclose(f(alpha), q.cdf(p.isf(alpha)), atol=1e-14)
@@ -332,47 +287,12 @@ def test_laws_that_are_not_symmetric_are_taken_in_both_orders() -> None:
             brackets(convolved_epsilon([f] * n, delta), delta_at, delta, 1e-9)
 
 
-def test_the_bounds_of_dp_accounting_overlap() -> None:
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    ours = convolved_epsilon([LaplaceTradeOff(0.5)] * 10 + [gaussian_dp(0.5)], 1e-6)
-    high, low = (
-        pld.from_laplace_mechanism(2.0, value_discretization_interval=1e-3, pessimistic_estimate=side)
-        .self_compose(10)
-        .compose(pld.from_gaussian_mechanism(2.0, value_discretization_interval=1e-3, pessimistic_estimate=side))
-        .get_epsilon_for_delta(1e-6)
-        for side in (True, False)
-    )
-    assert low <= ours.upper
-    assert ours.lower <= high
-    assert ours.upper - ours.lower < 0.01
-
-
-def test_the_wrong_side_of_the_grid_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = mixed_delta(0.5, 0.1, 10)
-    rounded = profile._rounded
-    monkeypatch.setattr(profile, "_rounded", lambda f, h, pessimistic: rounded(f, h, False))
-    wrong = convolved_epsilon([gaussian_dp(0.5), *[approximate_dp(0.1)] * 10], 1e-6)
-    assert exact(wrong.upper) > 1e-6 * (1 + 1e-9)
-
-
 def test_every_delta_of_a_curve_is_bracketed() -> None:
     # The lower and the upper epsilon as a function of delta, for factors with an infinite loss too.
-    kept = 0.99**2
-    truth = response_delta(0.4, 2)
-
-    def delta_at(e: float) -> float:
-        return 1.0 - kept + kept * truth(e)
-
+    kept, truth = 0.99**2, response_delta(0.4, 2)
     for delta in (0.02, 0.05, 0.2):
-        brackets(convolved_epsilon([approximate_dp(0.4, 0.01)] * 2, delta), delta_at, delta, 1e-9)
+        found = convolved_epsilon([approximate_dp(0.4, 0.01)] * 2, delta)
+        brackets(found, lambda e: 1.0 - kept + kept * truth(e), delta, 1e-9)
     assert convolved_epsilon([approximate_dp(0.4, 0.01)] * 2, 0.019).upper == math.inf
-
-
-def test_nothing_said_and_bad_input() -> None:
     assert convolved_epsilon([], 1e-6) == profile.EpsilonBounds(0.0, 0.0)
     assert convolved_epsilon([gaussian_dp(0.1)], 0.5).upper == 0.0
-    assert gaussian_delta(0.0, 10.0) < 0.5
-    with pytest.raises(TypeError, match="factor 1"):
-        convolved_epsilon([gaussian_dp(1.0), 2.0], 1e-6)  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="delta"):
-        convolved_epsilon([gaussian_dp(1.0)], 0.0)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import math
 from decimal import Decimal, localcontext
 
@@ -11,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import linprog
-from scipy.stats import binom, dlaplace, hypergeom, kstest, norm
+from scipy.stats import binom, kstest, norm
 
 from bayesdp.privacy.canonical import CanonicalNoise, GaussianNoise, RecursiveNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
@@ -22,7 +20,7 @@ RESPONSE = tradeoff([0.7, 0.2, 0.1], [0.1, 0.2, 0.7])
 SKEW = tradeoff([0.5, 0.3, 0.2, 0.0], [0.1, 0.0, 0.5, 0.4])
 COIN = tradeoff(binom.pmf(range(9), 8, 0.3), binom.pmf(range(9), 8, 0.55))
 SYMMETRIC = [approximate_dp(1.0), approximate_dp(0.3, 0.05), approximate_dp(0.0, 0.2), gaussian_dp(0.8), RESPONSE]
-ALL = [*SYMMETRIC, SKEW, COIN, SKEW.group(3), approximate_dp(0.4, 0.01).group(3)]
+ALL = [approximate_dp(0.3, 0.05), gaussian_dp(0.8), RESPONSE, SKEW, COIN, approximate_dp(0.4, 0.01).group(3)]
 
 
 def smallest_type_two(p: np.ndarray, q: np.ndarray, alpha: float) -> float:
@@ -31,7 +29,7 @@ def smallest_type_two(p: np.ndarray, q: np.ndarray, alpha: float) -> float:
     return 1.0 + float(found.fun)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.03, 0.2, 0.35, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.03, 0.35, 0.8, 1.0])
 def test_discrete_pair_is_the_best_of_all_tests(alpha: float) -> None:
     for seed in range(4):
         p, q = np.random.default_rng(seed).dirichlet([0.7] * 6, size=2)
@@ -57,8 +55,6 @@ def test_every_function_is_a_trade_off_function(f: TradeOff) -> None:
     assert values[-1] == 0.0
     np.testing.assert_allclose(f.power(GRID), 1.0 - values, rtol=0, atol=1e-14)
     np.testing.assert_allclose(f.increasing(1.0 - GRID), values, rtol=0, atol=1e-14)
-    assert isinstance(f(0.3), float)
-    assert f(np.full((2, 3), 0.3)).shape == (2, 3)
 
 
 @pytest.mark.parametrize("f", ALL, ids=repr)
@@ -95,25 +91,14 @@ def test_symmetry_is_recognised() -> None:
 
 
 @pytest.mark.parametrize("f", ALL, ids=repr)
-@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize("k", [1, 3])
 def test_group_privacy_in_both_conventions(f: TradeOff, k: int) -> None:
     power, increasing = GRID, GRID
     for _ in range(k):
         power, increasing = 1.0 - f(np.clip(power, 0, 1)), f(np.clip(1.0 - increasing, 0, 1))
     np.testing.assert_allclose(f.group(k)(GRID), 1.0 - power, rtol=0, atol=1e-12)
     np.testing.assert_allclose(f.group(k).increasing(GRID), increasing, rtol=0, atol=1e-12)
-
-
-def test_group_of_a_gaussian_is_gaussian_and_groups_multiply() -> None:
-    assert gaussian_dp(0.3).group(4).group(2) == gaussian_dp(0.3 * 8)
-    assert SKEW.group(2).group(3) == SKEW.group(6)
-
-
-def test_group_is_a_chain_of_laplace_shifts() -> None:
-    # Laplace noise of scale 1 / epsilon, shifted by 2 instead of 1: its trade-off bounds the group function from above.
-    pure = approximate_dp(1.0).group(2)
-    assert np.all(pure(GRID) >= approximate_dp(2.0)(GRID) - 1e-15)
-    assert np.max(pure(GRID) - approximate_dp(2.0)(GRID)) > 0.05
+    np.testing.assert_allclose(f.group(k).group(2)(GRID), f.group(2 * k)(GRID), rtol=0, atol=1e-12)
 
 
 def test_gaussian_keeps_its_digits_in_the_far_tails() -> None:
@@ -140,43 +125,6 @@ def test_group_of_many_does_not_lose_the_tail() -> None:
     assert approximate_dp(1.0).group(200).increasing(0.1) == pytest.approx(0.1 * math.exp(-200), rel=1e-12)
     start = np.array([1e-200])
     assert approximate_dp(1.0).group(300).power(start) == pytest.approx(1e-200 * math.exp(300), rel=1e-12)
-
-
-def test_order_of_the_outcomes_does_not_matter() -> None:
-    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.35, 0.25])
-    for order in itertools.permutations(range(3)):
-        np.testing.assert_allclose(tradeoff(p[[*order]], q[[*order]])(GRID), tradeoff(p, q)(GRID), rtol=0, atol=1e-15)
-
-
-def test_objects_are_frozen_and_comparable() -> None:
-    assert tradeoff([0.5, 0.5], [0.1, 0.9]) == tradeoff([0.5, 0.5], [0.1, 0.9])
-    assert len({approximate_dp(1), approximate_dp(1.0), gaussian_dp(1.0), SKEW}) == 3
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        approximate_dp(1.0).epsilon = 2.0  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: approximate_dp(-1.0), ValueError, "epsilon must be a finite number of at least 0"),
-        (lambda: approximate_dp(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1, got 1.0"),
-        (lambda: gaussian_dp(0.0), ValueError, "mu must be a finite number greater than 0"),
-        (lambda: gaussian_dp("1"), TypeError, "mu"),
-        (lambda: SKEW([0.1, 1.2]), ValueError, "alpha must lie between 0 and 1, but entry 1 is 1.2"),
-        (lambda: SKEW(math.nan), ValueError, "alpha must not be NaN"),
-        (lambda: SKEW.increasing(-0.1), ValueError, "level must lie between 0 and 1"),
-        (lambda: SKEW([True]), TypeError, "alpha must hold integers or real numbers"),
-        (lambda: SKEW.group(0), ValueError, "k must be"),
-        (lambda: SKEW.group(1.5), TypeError, "k must be"),  # type: ignore[arg-type]
-        (lambda: tradeoff([0.5, 0.5], [1.0]), ValueError, "p has 2 and q has 1"),
-        (lambda: tradeoff([0.5, 0.4], [0.5, 0.5]), ValueError, "p must add up to 1 within 1e-09, but adds up to 0.9"),
-        (lambda: tradeoff([0.5, 0.5], [1.5, -0.5]), ValueError, "q must lie between 0 and 1, but entry 0 is 1.5"),
-        (lambda: tradeoff([[1.0]], [1.0]), ValueError, r"p must be a vector .* got shape \(1, 1\)"),
-    ],
-)
-def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()  # type: ignore[operator]
 
 
 EIGHT = tradeoff(binom.pmf(range(9), 8, 0.35), binom.pmf(range(9), 8, 0.65))
@@ -209,18 +157,6 @@ def test_numbers_computed_elsewhere(epsilon: float, delta: float, at: tuple[floa
     np.testing.assert_allclose(RecursiveNoise(f).cdf(at), expected, rtol=0, atol=1e-11)
 
 
-@pytest.mark.parametrize(
-    ("f", "expected"),
-    [(approximate_dp(1), 0.012274126450), (approximate_dp(1, 0.01), 0.010336811134), (gaussian_dp(1), 0.007901356460)],
-    ids=names,
-)
-def test_p_values_computed_elsewhere(f: TradeOff, expected: float) -> None:
-    # Odds ratio 1 against more, rows (50, 50), first column 40, noisy corner 26.4 (paper 003, Theorem 37).
-    corner = np.arange(41)
-    p_value = hypergeom.pmf(corner, 100, 50, 40) @ f.canonical_noise().cdf(corner - 26.4)
-    assert p_value == pytest.approx(expected, abs=1e-12)
-
-
 def tulap_as_printed(x: np.ndarray, epsilon: float, delta: float) -> np.ndarray:
     """Awan and Slavkovic: discrete Laplace plus uniform, its q/2 tails cut off; for moderate x only."""
     b = math.exp(-epsilon)
@@ -240,14 +176,6 @@ def test_recursion_and_both_closed_forms_agree(epsilon: float, delta: float) -> 
     np.testing.assert_allclose(recursive.pdf(X), closed.pdf(X), rtol=1e-11, atol=1e-12)
     levels = np.linspace(0.0, 1.0, 203)[1:-1]
     np.testing.assert_allclose(recursive.ppf(levels), closed.ppf(levels), rtol=1e-9, atol=1e-9)
-
-
-def test_uniform_noise_without_epsilon() -> None:
-    closed, recursive = Tulap(0.0, 0.2), RecursiveNoise(approximate_dp(0.0, 0.2))
-    expected = np.clip(0.5 + 0.2 * X, 0, 1)
-    np.testing.assert_allclose(closed.cdf(X), expected, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(recursive.cdf(X), expected, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(recursive.ppf([0.0, 0.3, 1.0]), [-2.5, -1.0, 2.5], rtol=1e-13)
 
 
 def test_recursion_meets_the_gaussian_at_half_integers() -> None:
@@ -270,35 +198,18 @@ def test_canonical_property(f: TradeOff, noise: CanonicalNoise) -> None:
     np.testing.assert_allclose(noise.cdf(x - 3), f.group(3)(noise.sf(x)), rtol=0, atol=1e-12)
     x = x[noise.cdf(x) < 0.99]  # a distribution function near 1 has lost the digits of its tail
     np.testing.assert_allclose(noise.cdf(x - 1), f.increasing(noise.cdf(x)), rtol=1e-10, atol=1e-15)
-    np.testing.assert_allclose(noise.cdf(x - 3), f.group(3).increasing(noise.cdf(x)), rtol=1e-10, atol=1e-15)
     np.testing.assert_allclose(noise.cdf(-X), noise.sf(X), rtol=1e-14)
     np.testing.assert_allclose(noise.cdf(X) + noise.sf(X), 1.0, rtol=1e-14)
     assert noise.cdf(0.0) == pytest.approx(0.5, abs=1e-15)
-
-
-@pytest.mark.parametrize(("f", "noise"), PAIRS, ids=names)
-def test_smaller_shifts_are_harder_to_tell(f: TradeOff, noise: CanonicalNoise) -> None:
-    # Definition 35, 1: for shifts of 0 to 1 no threshold test does better than f allows.
+    # Part 1: for shifts of 0 to 1 no threshold test does better than f allows.
     for shift in (0.1, 0.5, 0.9):
         assert np.all(noise.cdf(X - shift) >= f(noise.sf(X)) - 1e-13)
 
 
 @pytest.mark.parametrize(("f", "noise"), PAIRS, ids=names)
-def test_density_integrates_to_the_distribution(f: TradeOff, noise: CanonicalNoise) -> None:
-    edges = np.arange(-4.5, 5.5)
-    for low, high in itertools.pairwise(edges):
-        inner = np.unique(noise.ppf(_kinks(noise, low, high)))
-        cuts = [low, *inner[(inner > low) & (inner < high)], high]
-        area = sum(quad(noise.pdf, a, b, epsabs=1e-13, limit=200)[0] for a, b in itertools.pairwise(cuts))
-        assert area == pytest.approx(noise.cdf(high) - noise.cdf(low), abs=1e-7)  # small jumps are left to quad
-
-
-def _kinks(noise: CanonicalNoise, low: float, high: float) -> np.ndarray:
-    """Levels at which the density jumps inside a cell, found where it changes by much on a fine grid."""
-    x = np.linspace(low, high, 20_001)[1:-1]
-    density = noise.pdf(x)
-    jumps = np.flatnonzero(np.abs(np.diff(density)) > 1e-3 * density.max())
-    return np.clip(noise.cdf(np.concatenate([x[jumps], x[jumps + 1]])), 0, 1)
+def test_density_is_the_slope_of_the_distribution(f: TradeOff, noise: CanonicalNoise) -> None:
+    x, h = X + 0.0123, 1e-6  # not at jumps of a density
+    np.testing.assert_allclose(noise.pdf(x), (noise.cdf(x + h) - noise.cdf(x - h)) / (2 * h), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("f", "noise"), PAIRS, ids=names)
@@ -315,22 +226,6 @@ def test_draws_follow_the_law(f: TradeOff, noise: CanonicalNoise) -> None:
     # 11 laws, each with a false alarm of 1e-4 (the seed is fixed).
     draws = noise.rvs(20_000, rng=np.random.default_rng(5))
     assert kstest(draws, noise.cdf).pvalue > 1e-4
-
-
-def test_shapes_of_draws() -> None:
-    assert isinstance(Tulap(1.0).rvs(rng=np.random.default_rng(1)), float)
-    assert Tulap(1.0).rvs((2, 3)).shape == (2, 3)
-    assert isinstance(Tulap(1.0).cdf(0.3), float)
-    assert RecursiveNoise(EIGHT).pdf(np.zeros((2, 2))).shape == (2, 2)
-
-
-@pytest.mark.parametrize("noise", [Tulap(1.0), RecursiveNoise(approximate_dp(1.0))], ids=names)
-def test_far_tails_keep_their_digits(noise: CanonicalNoise) -> None:
-    # For integer k, F(-k) = exp(-k) / 2.
-    k = np.array([1.0, 10.0, 300.0, 700.0])
-    np.testing.assert_allclose(noise.cdf(-k), 0.5 * np.exp(-k), rtol=1e-12)
-    np.testing.assert_allclose(noise.sf(k), 0.5 * np.exp(-k), rtol=1e-12)
-    np.testing.assert_allclose(noise.ppf(0.5 * np.exp(-k)), -k, rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 600.0, 1e3, 1e4])
@@ -355,6 +250,18 @@ def test_nothing_overflows(epsilon: float) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: approximate_dp(-1.0), ValueError, "epsilon must be a finite number of at least 0"),
+        (lambda: approximate_dp(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1, got 1.0"),
+        (lambda: gaussian_dp(0.0), ValueError, "mu must be a finite number greater than 0"),
+        (lambda: SKEW([0.1, 1.2]), ValueError, "alpha must lie between 0 and 1, but entry 1 is 1.2"),
+        (lambda: SKEW(math.nan), ValueError, "alpha must not be NaN"),
+        (lambda: SKEW.increasing(-0.1), ValueError, "level must lie between 0 and 1"),
+        (lambda: SKEW([True]), TypeError, "alpha must hold integers or real numbers"),
+        (lambda: SKEW.group(0), ValueError, "k must be"),
+        (lambda: tradeoff([0.5, 0.5], [1.0]), ValueError, "p has 2 and q has 1"),
+        (lambda: tradeoff([0.5, 0.4], [0.5, 0.5]), ValueError, "p must add up to 1 within 1e-09, but adds up to 0.9"),
+        (lambda: tradeoff([0.5, 0.5], [1.5, -0.5]), ValueError, "q must lie between 0 and 1, but entry 0 is 1.5"),
+        (lambda: tradeoff([[1.0]], [1.0]), ValueError, r"p must be a vector .* got shape \(1, 1\)"),
         (lambda: Tulap(0.0), ValueError, "epsilon and delta must not both be 0"),
         (lambda: Tulap(1.0, 1.0), ValueError, "delta must be at least 0 and less than 1"),
         (lambda: GaussianNoise(-1.0), ValueError, "mu must be"),
@@ -363,11 +270,9 @@ def test_nothing_overflows(epsilon: float) -> None:
         (lambda: tradeoff([0.5, 0.5], [0.5, 0.5]).canonical_noise(), ValueError, "must differ from 1 - alpha"),
         (lambda: Tulap(1.0).cdf([0.0, math.nan]), ValueError, "x must not be NaN, but entry 1 is"),
         (lambda: Tulap(1.0).ppf(1.1), ValueError, "q must lie between 0 and 1"),
-        (lambda: Tulap(1.0).rvs(3, rng=7.0), TypeError, "rng must be an integer seed"),  # type: ignore[arg-type]
-        (lambda: Tulap(1.0).cdf("a"), TypeError, "x must hold integers or real numbers"),
     ],
 )
-def test_bad_arguments_of_canonical_noise(call: object, error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_named(call: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
 
@@ -375,16 +280,12 @@ def test_bad_arguments_of_canonical_noise(call: object, error: type[Exception], 
 FIVE = tradeoff(binom.pmf(range(6), 5, 0.3), binom.pmf(range(6), 5, 0.7))
 LAWS = [
     Tulap(1.0),
-    Tulap(0.5, 1e-7),
     Tulap(0.0, 0.1),
     Tulap(0.3, 0.05),
     GaussianNoise(0.8),
-    RecursiveNoise(approximate_dp(1.0)),
     RecursiveNoise(approximate_dp(0.3, 0.05)),
     RecursiveNoise(gaussian_dp(0.8)),
-    RecursiveNoise(FIVE),
     RecursiveNoise(FIVE.group(2)),
-    RecursiveNoise(tradeoff([0.6, 0.3, 0.1], [0.1, 0.3, 0.6])),
 ]
 names_of_kinds = [repr(law)[:60] for law in LAWS]
 NEAR = np.linspace(-6.0, 6.0, 241) + 0.003
@@ -397,12 +298,11 @@ def test_logarithms_are_those_of_the_probabilities(law: CanonicalNoise) -> None:
         assert np.all(np.isneginf(log(NEAR)[value == 0.0]))
         inside = value > 1e-12  # below, at the ends of a bounded support, the probability itself has few digits
         np.testing.assert_allclose(log(NEAR)[inside], np.log(value[inside]), rtol=1e-9, atol=1e-12)
-        assert isinstance(log(0.3), float)
     np.testing.assert_array_equal(law.logcdf([-math.inf, math.inf]), [-math.inf, 0.0])
     np.testing.assert_array_equal(law.logpdf([-math.inf, math.inf]), [-math.inf, -math.inf])
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 30.0, 1e4])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 1e4])
 def test_far_tails_of_pure_noise_are_finite_and_exact(epsilon: float) -> None:
     # For integer k, F(-k) = exp(-k epsilon) / 2, and the density there is (1 - b) / (1 + b) exp(-k epsilon).
     k = np.unique(np.ceil(np.array([1.0, 1e2, 1e3, 1e4]) / epsilon))
@@ -411,20 +311,9 @@ def test_far_tails_of_pure_noise_are_finite_and_exact(epsilon: float) -> None:
     np.testing.assert_allclose(noise.logpdf(k), -k * epsilon + math.log(math.tanh(epsilon / 2)), rtol=1e-12)
     if epsilon <= 30.0:
         np.testing.assert_allclose(RecursiveNoise(approximate_dp(epsilon)).logcdf(-k), noise.logcdf(-k), rtol=1e-9)
-
-
-def test_far_tails_of_a_coin_follow_its_last_segment() -> None:
-    # The last segment of the symmetric coin has slope (3/7)**5: each step of 1 multiplies the tail by it, in the end.
-    noise = FIVE.canonical_noise()
-    log = noise.logcdf(np.array([-50.0, -51.0, -1e4, -1e4 - 1.0]))
-    assert np.all(np.isfinite(log))
-    np.testing.assert_allclose(np.diff(log)[[0, 2]], 5 * math.log(3 / 7), rtol=1e-9)
-
-
-def test_far_tails_of_gaussian_noise() -> None:
-    x = np.array([-1e4, -300.0, -3.0, 0.2])
-    np.testing.assert_allclose(GaussianNoise(0.8).logcdf(x), norm.logcdf(0.8 * x), rtol=1e-12)
-    np.testing.assert_allclose(GaussianNoise(0.8).logpdf(x), norm.logpdf(x, scale=1 / 0.8), rtol=1e-12)
+        near = k[k * epsilon < 700.0]
+        np.testing.assert_allclose(noise.cdf(-near), 0.5 * np.exp(-near * epsilon), rtol=1e-12)
+        np.testing.assert_allclose(noise.ppf(0.5 * np.exp(-near * epsilon)), -near, rtol=1e-12)
 
 
 def test_truncated_tail_against_fifty_digits() -> None:
@@ -442,13 +331,6 @@ def test_truncated_tail_against_fifty_digits() -> None:
     np.testing.assert_allclose(Tulap(0.5, 1e-7).logcdf(at), expected, rtol=1e-9)
     np.testing.assert_allclose(Tulap(0.5, 1e-7).cdf(1.0), 0.69673473080, rtol=0, atol=5e-12)
     assert Tulap(0.5, 1e-7).logcdf(-1e9) == -math.inf
-
-
-@pytest.mark.parametrize("epsilon", [1e-3, 0.2, 1.0, 5.0, 800.0])
-def test_variance_of_pure_noise_is_discrete_laplace_plus_uniform(epsilon: float) -> None:
-    # SciPy overflows at 800, where the discrete part is constant.
-    discrete = float(dlaplace(epsilon).var()) if epsilon < 100 else 0.0
-    assert Tulap(epsilon).var() == pytest.approx(discrete + 1 / 12, rel=1e-8)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=names_of_kinds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, pairwise, product
 from typing import Any
@@ -12,7 +11,6 @@ import numpy.typing as npt
 import pytest
 import scipy.linalg
 
-import bayesdp as bdp
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.privacy import (
@@ -24,8 +22,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
 from bayesdp.sensitivities import statistics as s
-from bayesdp.sensitivities.queries import _pairs, _regions
-from bayesdp.sensitivities.statistics import stated_sensitivity
+from tests.sensitivities.random_tables import random_sums, random_table
 
 type Floats = npt.NDArray[np.float64]
 
@@ -91,37 +88,11 @@ def largest(columns: Floats, norm: str, neighbours: str) -> float:
     return float(np.linalg.norm(vectors, 1 if norm == "l1" else 2, axis=1).max())
 
 
-def random_table(rng: np.random.Generator, *, nested: bool) -> tuple[Frame, list[list[str | None]]]:
-    """A small table, and for each dimension the names that a sum may keep of it; groups of unequal sizes."""
-    dims = int(rng.integers(1, 4))
-    labels: dict[str, object] = {}
-    names: list[list[str | None]] = []
-    for d in range(dims):
-        size = int(rng.integers(1, (9, 6, 4)[dims - 1]))
-        labels[f"d{d}"] = list(range(size))
-        own: list[str | None] = [f"d{d}", None]
-        code = np.arange(size)
-        for g in range(int(rng.integers(0, 3))):
-            code = rng.integers(0, size // 2 + 1, size=size)[code] if nested else rng.integers(0, 3, size=size)
-            labels[f"g{d}{g}"] = (f"d{d}", [f"x{c}" for c in code])
-            own.append(f"g{d}{g}")
-        names.append(own)
-    return Frame.of(labels), names
-
-
-def random_sums(rng: np.random.Generator, frame: Frame, names: list[list[str | None]], most: int) -> Query:
-    kept = {
-        tuple(name for own in names if (name := own[rng.integers(len(own))]) is not None)
-        for _ in range(rng.integers(1, most + 1))
-    }
-    return Query(frame, tuple(SumPart(frame, own) for own in sorted(kept)))
-
-
 @pytest.mark.parametrize("nested", [True, False])
 def test_sums_of_random_tables(nested: bool) -> None:
     rng = np.random.default_rng(20260101)
     compared = closed = 0
-    for _ in range(120):
+    for _ in range(60):
         frame, names = random_table(rng, nested=nested)
         invariants = Invariants(random_sums(rng, frame, names, 3))
         fixed = dense(invariants.query)
@@ -145,13 +116,13 @@ def test_sums_of_random_tables(nested: bool) -> None:
                 found = projected_sensitivity(query, invariants, norm, neighbours)
                 assert found == pytest.approx(largest(coordinates, norm, neighbours), abs=1e-9), (norm, neighbours)
                 compared += 1
-    assert compared > 400
-    assert closed > (100 if nested else 20)
+    assert compared > 200
+    assert closed > (50 if nested else 10)
 
 
 def test_general_integer_matrices() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(60):
+    for _ in range(30):
         frame = Frame.of({"cell": list(range(int(rng.integers(2, 9))))})
         rows = [rng.integers(-2, 4, size=(int(rng.integers(1, 5)), frame.size)) for _ in range(2)]
         query = LinearQuery(frame, rows[0], [f"q{i}" for i in range(len(rows[0]))])
@@ -194,20 +165,6 @@ def test_three_ways_of_grouping_that_cross_are_never_all_told_apart() -> None:
     assert query_sensitivity(Margins(frame, ["one"], ["two"])) == 4.0
 
 
-def test_a_table_of_one_cell_has_no_substitution() -> None:
-    frame = Frame.of({"cell": ["only"]})
-    assert query_sensitivity(Identity(frame)) == 0.0
-    assert query_sensitivity(Identity(frame), neighbours="add-remove") == 1.0
-
-
-def test_no_invariants_leave_the_sensitivity_of_the_query() -> None:
-    frame = Frame.of({"county": list("abc"), "age": list("uvwx")})
-    nothing = Invariants(None, frame)
-    for norm, neighbours in CASES:
-        query = Margins(frame, ["age"])
-        assert projected_sensitivity(query, nothing, norm, neighbours) == query_sensitivity(query, norm, neighbours)
-
-
 def test_a_million_cells_under_two_way_margins() -> None:
     n = 1000
     frame = Frame.of({"row": range(n), "column": range(n)})
@@ -224,73 +181,8 @@ def test_a_million_cells_under_two_way_margins() -> None:
     assert query_sensitivity(query + Margins(frame, ["row"], ["column"]) + Totals(frame)) == 6.0
 
 
-def test_l1_of_two_way_margins_at_a_size_that_is_not_tiny() -> None:
-    frame = Frame.of({"row": range(11), "column": range(17), "half": ("column", [i // 9 for i in range(17)])})
-    invariants = Invariants(Margins(frame, ["row", "half"], ["column"]))
-    expected = largest(helmert_basis(invariants).T, "l1", "substitution")
-    assert projected_sensitivity(Identity(frame), invariants, "l1") == pytest.approx(expected, rel=1e-12)
-
-
-def apart(unit: Floats, tags: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64], others: list[Floats]) -> Floats:
-    """The l1 distance of pairs of labels, the contrasts of each level multiplied by given numbers."""
-    total = np.zeros(pairs.shape[1])
-    for level, other in enumerate(others):
-        first, second = (unit[own][:, tags == level, None] for own in pairs)
-        total += np.abs(first * other[0] - second * other[1]).sum(axis=(1, 2))
-    return total
-
-
-def test_pairs_of_labels_left_out_are_never_further_apart_whatever_the_other_dimensions_hold() -> None:
-    rng = np.random.default_rng(12)
-    for groups in ([0] * 6, [0, 1, 0, 1, 1, 2, 2], list(range(5)), [0, 0, 1, 1, 1, 1]):
-        size = len(groups)
-        frame = Frame.of({"cell": range(size), "group": ("cell", groups), "pair": ("cell", [g // 2 for g in groups])})
-        nested = Invariants(Margins(frame, ["group"], ["pair"])).nested
-        assert nested is not None
-        [axis] = nested.axes
-        unit = axis.forward(np.eye(size))[axis._order]
-        every = np.stack(np.meshgrid(range(size), range(size)), axis=-1).reshape(-1, 2).T
-        tried = np.stack(_pairs(axis, single=False))
-        for _ in range(20):
-            # What other dimensions would multiply the contrasts of each level by, for the first and the second cell.
-            others = [rng.normal(size=(2, int(rng.integers(1, 4)))) for _ in axis.codes]
-            tags = axis.level_of_coordinate
-            regions = _regions(axis, *every, single=False)
-            summed = np.zeros(size**2)
-            for x, y, level in zip(regions.first.T, regions.second.T, regions.level, strict=True):
-                summed += np.abs(np.multiply.outer(x, others[level][0]) - np.multiply.outer(y, others[level][1])).sum(
-                    axis=1
-                )
-            np.testing.assert_allclose(summed, apart(unit, tags, every, others), atol=1e-12)
-            best = apart(unit, tags, tried, others).max()
-            assert best == pytest.approx(apart(unit, tags, every, others).max(), rel=1e-12)
-
-
-def test_3143_cells_in_51_unequal_blocks() -> None:
-    rng = np.random.default_rng(3)
-    state = np.concatenate([np.arange(51), rng.integers(0, 51, 3143 - 51)])
-    frame = Frame.of({"county": range(3143), "state": ("county", state.tolist())})
-    totals = Invariants(Totals(frame, by="state"))
-    sizes = np.bincount(state)
-    assert projected_sensitivity(Identity(frame), totals) == pytest.approx(np.sqrt(2))
-    single = projected_sensitivity(Identity(frame), totals, neighbours="add-remove")
-    assert single == pytest.approx(np.sqrt(1 - 1 / sizes.max()))
-    # The coordinates themselves, for the pairs that matter: of two blocks, the first cells; of one, the first and any.
-    order = np.lexsort((np.arange(3143), state))
-    firsts = order[np.searchsorted(state[order], np.arange(51))]
-    rows = totals.coordinates(np.eye(3143)[firsts])
-    lengths = np.sort(np.abs(rows).sum(axis=1))
-    assert projected_sensitivity(Identity(frame), totals, "l1") == pytest.approx(lengths[-2:].sum(), rel=1e-12)
-    assert projected_sensitivity(Identity(frame), totals, "l1", "add-remove") == pytest.approx(lengths[-1], rel=1e-12)
-    # With a second dimension: totals of states and of ages, exact by types of pairs.
-    crossed = Frame.of({"county": range(3143), "age": range(7), "state": ("county", state.tolist())})
-    both = Invariants(Margins(crossed, ["state"], ["age"]))
-    cells = rng.integers(0, 3143 * 7, size=(40, 2))
-    unit = np.zeros((40, 3143 * 7))
-    unit[np.arange(40), cells[:, 0]] += 1
-    unit[np.arange(40), cells[:, 1]] -= 1
-    seen = np.linalg.norm(both.project(unit.reshape(40, 3143, 7)).reshape(40, -1), axis=1)
-    assert seen.max() <= projected_sensitivity(Identity(crossed), both) + 1e-12
+def up_to_sign(vectors: Floats) -> set[frozenset[tuple[float, ...]]]:
+    return {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in vectors}
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
@@ -299,61 +191,20 @@ def test_neighbour_differences_are_all_of_them_once(neighbours: str) -> None:
     frame = Frame.of({"a": range(3), "b": range(4), "pair": ("b", list("xxyy"))})
     matrix = rng.integers(-1, 3, size=(3, 12))
     matrix[:, 5] = matrix[:, 2]
-    queries = [
-        Identity(frame),
-        Margins(frame, ["b"]),
-        Margins(frame, ["a"], ["b"]),
-        LinearQuery(frame, matrix, list("pqr")),
-    ]
-    for fixed in (
-        Margins(frame, ["a"], ["pair"]),
-        Totals(frame),
-        LinearQuery(frame, rng.integers(0, 2, (2, 12)), ["s", "t"]),
-    ):
-        invariants = Invariants(fixed)
+    weighted = LinearQuery(frame, rng.integers(0, 2, (2, 12)), ["s", "t"])
+    queries = [Identity(frame), Margins(frame, ["a"], ["b"]), LinearQuery(frame, matrix, list("pqr"))]
+    for invariants in map(Invariants, (Margins(frame, ["a"], ["pair"]), Totals(frame), weighted)):
         for query in queries:
             free = invariants.through(query)
             if not free.dimension:
                 continue
             images = free.coordinates(dense(query).T.reshape(-1, *free.frame.shape))
-            all_of_them = (
-                images if neighbours == "add-remove" else np.array([p - q for p, q in combinations(images, 2)])
-            )
-            expected = {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in all_of_them}
-            expected = {own for own in expected if len(own) == 2}
+            apart = np.array([p - q for p, q in combinations(images, 2)])
+            every = up_to_sign(images if neighbours == "add-remove" else apart)
+            expected = {own for own in every if len(own) == 2}
             found = neighbour_differences(query, invariants, neighbours)
             assert found.shape == (len(expected), free.dimension)
-            assert {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in found} == expected
-            if neighbours == "substitution":
-                longest = float(np.abs(found).sum(axis=1).max())
-                assert longest == pytest.approx(projected_sensitivity(query, invariants, "l1"))
-
-
-def test_sizes_that_are_refused_say_why() -> None:
-    frame = Frame.of({"cell": range(3100)})
-    squares = LinearQuery(frame, [np.arange(3100), np.arange(3100) ** 2 % 3109], ["x", "y"])
-    with pytest.raises(NotImplementedError, match="3100 of them"):
-        query_sensitivity(squares, "l2")
-    # One number a cell, or few numbers in the l1 norm, take no pairs.
-    assert query_sensitivity(LinearQuery(frame, [np.arange(3100)], ["x"]), "l2") == 3099.0
-    assert query_sensitivity(squares, "l1") == largest(dense(squares), "l1", "substitution")
-    with pytest.raises(ValueError, match="more than 20000000 numbers"):
-        neighbour_differences(Identity(frame), Invariants(Totals(frame)))
-
-
-def test_arguments_are_checked() -> None:
-    frame = Frame.of({"cell": range(3)})
-    invariants = Invariants(Totals(frame))
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2'"):
-        query_sensitivity(Identity(frame), "l3")
-    with pytest.raises(ValueError, match="neighbours must be one of 'substitution', 'add-remove'"):
-        projected_sensitivity(Identity(frame), invariants, neighbours="bounded")
-    with pytest.raises(TypeError, match="query must be"):
-        query_sensitivity([1, 2])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="invariants must be an Invariants"):
-        projected_sensitivity(Identity(frame), Totals(frame))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="query must be about the table"):
-        projected_sensitivity(Identity({"other": range(3)}), invariants)
+            assert up_to_sign(found) == expected
 
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -385,7 +236,7 @@ def largest_change(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Ca
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
-@pytest.mark.parametrize("n", [3, 4, 5])
+@pytest.mark.parametrize("n", [3, 4])
 def test_mean_and_variance(n: int, neighbours: str) -> None:
     found = s.mean_sensitivity(n, (0.0, 1.0), neighbours)
     assert largest_change(n, GRID, neighbours, np.mean) == pytest.approx(found.l1)
@@ -399,8 +250,7 @@ def test_mean_and_variance(n: int, neighbours: str) -> None:
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
-@pytest.mark.parametrize("n", [3, 4])
-@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize(("n", "ddof"), [(3, 1), (4, 0)])
 def test_covariance(n: int, ddof: int, neighbours: str) -> None:
     grid = tuple((x, y) for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0))
     own = s.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0), neighbours, ddof=ddof)
@@ -427,7 +277,7 @@ def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records() -
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [2, 3])
 def test_proportions(n: int, neighbours: str) -> None:
     categories = (0, 1, 2)
     proportions = s.proportion_sensitivity(n, 3, neighbours)
@@ -454,31 +304,6 @@ def test_budgets_add_up() -> None:
     assert sum(thirds) <= 1.0
     assert sum(thirds) == pytest.approx(1.0, abs=1e-15)
     assert split_budget(0.3, [0.1, 0.2]) == (0.1, 0.2)
-    for parts in ([0.5, 0.4], [0.5, 0.6], []):
-        with pytest.raises(ValueError, match=r"parts must add up to epsilon = 1.0, but .* add up to"):
-            split_budget(1.0, parts)
-    with pytest.raises(ValueError, match=r"parts\[1\] must be a finite number greater than 0, got -0.5"):
-        split_budget(1.0, [1.5, -0.5])
-    with pytest.raises(TypeError, match="parts must be a number of parts"):
-        split_budget(1.0, "half")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: s.mean_sensitivity(10, (1.0, 0.0)), ValueError, "lower one first, got 1.0 and 0.0"),
-        (lambda: s.mean_sensitivity(10, (1.0, np.inf)), ValueError, "data_bounds must be finite"),
-        (lambda: s.mean_sensitivity(0, (0.0, 1.0)), ValueError, "n must be an integer greater than 0"),
-        (lambda: s.mean_sensitivity(1, (0.0, 1.0), "add-remove"), ValueError, "n must be at least 2"),
-        (lambda: s.variance_sensitivity(2, (0, 1), "add-remove"), ValueError, "n must be at least 3"),
-        (lambda: s.variance_sensitivity(5, (0, 1), ddof=2), ValueError, "ddof must be 0 or 1, got 2"),
-        (lambda: s.variance_sensitivity(5, 1.0), TypeError, "data_bounds must be a pair"),  # type: ignore[arg-type]
-        (lambda: s.proportion_sensitivity(5, neighbours="swap"), ValueError, "neighbours must be one of"),
-    ],
-)
-def test_bad_input(call: Callable[[], Any], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()
 
 
 MOMENTS = [((1.0, 1.0), False), ((2.0, 1.0), False), ((10.0, 0.3), False), ((1.0, 2.0, 3.0), False), ((1.5,), True),
@@ -532,40 +357,56 @@ def test_the_stated_numbers_are_those_of_the_farthest_pair(limits: tuple[float, 
     assert (both.l1, both.l2) == (pytest.approx(2 * stated.l1), pytest.approx(2 * stated.l2))
 
 
+CELLS = Frame.of({"cell": range(3)})
+LARGE = Frame.of({"cell": range(3100)})
+TOTAL = Invariants(Totals(CELLS))
+SQUARES = LinearQuery(LARGE, [np.arange(3100), np.arange(3100) ** 2 % 3109], ["x", "y"])
+
+
+def test_one_number_a_cell_or_few_in_the_l1_norm_take_no_pairs() -> None:
+    assert query_sensitivity(LinearQuery(LARGE, [np.arange(3100)], ["x"]), "l2") == 3099.0
+    assert query_sensitivity(SQUARES, "l1") == largest(dense(SQUARES), "l1", "substitution")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: query_sensitivity(SQUARES, "l2"), NotImplementedError, "3100 of them"),
+        (lambda: neighbour_differences(Identity(LARGE), Invariants(Totals(LARGE))), ValueError, "more than 20000000 numbers"),
+        (lambda: query_sensitivity(Identity(CELLS), "l3"), ValueError, "norm must be one of 'l1', 'l2'"),
+        (
+            lambda: projected_sensitivity(Identity(CELLS), TOTAL, neighbours="bounded"),
+            ValueError,
+            "neighbours must be one of 'substitution', 'add-remove'",
+        ),
+        (lambda: query_sensitivity([1, 2]), TypeError, "query must be"),  # type: ignore[arg-type]
+        (lambda: projected_sensitivity(Identity(CELLS), Totals(CELLS)), TypeError, "must be an Invariants"),  # type: ignore[arg-type]
+        (lambda: projected_sensitivity(Identity({"other": range(3)}), TOTAL), ValueError, "must be about the table"),
+        (lambda: split_budget(1.0, [0.5, 0.4]), ValueError, r"parts must add up to epsilon = 1.0, but .* add up to"),
+        (lambda: split_budget(1.0, [0.5, 0.6]), ValueError, "parts must add up"),
+        (lambda: split_budget(1.0, []), ValueError, "parts must add up"),
+        (lambda: split_budget(1.0, [1.5, -0.5]), ValueError, r"parts\[1\] must be a finite number greater than 0"),
+        (lambda: split_budget(1.0, "half"), TypeError, "parts must be a number of parts"),  # type: ignore[arg-type]
+        (lambda: s.mean_sensitivity(10, (1.0, 0.0)), ValueError, "lower one first, got 1.0 and 0.0"),
+        (lambda: s.mean_sensitivity(10, (1.0, np.inf)), ValueError, "data_bounds must be finite"),
+        (lambda: s.mean_sensitivity(0, (0.0, 1.0)), ValueError, "n must be an integer greater than 0"),
+        (lambda: s.mean_sensitivity(1, (0.0, 1.0), "add-remove"), ValueError, "n must be at least 2"),
+        (lambda: s.variance_sensitivity(2, (0, 1), "add-remove"), ValueError, "n must be at least 3"),
+        (lambda: s.variance_sensitivity(5, (0, 1), ddof=2), ValueError, "ddof must be 0 or 1, got 2"),
+        (lambda: s.variance_sensitivity(5, 1.0), TypeError, "data_bounds must be a pair"),  # type: ignore[arg-type]
+        (lambda: s.proportion_sensitivity(5, neighbours="swap"), ValueError, "neighbours must be one of"),
+        (lambda: moment_sums_sensitivity(()), ValueError, "bounds"),
+        (lambda: moment_sums_sensitivity((0.0, 1.0)), ValueError, "bounds"),
+        (lambda: moment_sums_sensitivity((np.inf, 1.0)), ValueError, "bounds"),
+        (lambda: moment_sums_sensitivity(((1.0, 2.0),)), ValueError, "bounds"),  # type: ignore[arg-type]
+        (lambda: moment_sums_sensitivity((1.0,), records=0), ValueError, "records"),
+    ],
+)  # fmt: skip
+def test_bad_input(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
 def test_each_entry_is_in_the_order_of_the_sums() -> None:
-    stated = moment_sums_sensitivity((2.0, 5.0), intercept=True)
-    # sums of x, y, then x^2, x y, y^2
-    assert stated.largest == (4.0, 10.0, 4.0, 20.0, 25.0)
-
-
-@pytest.mark.parametrize("bad", [(), (0.0, 1.0), (-1.0, 1.0), (np.inf, 1.0), ((1.0, 2.0),)])
-def test_bad_bounds(bad: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="bounds"):
-        moment_sums_sensitivity(bad)
-
-
-def test_more_bad_input() -> None:
-    with pytest.raises(ValueError, match="records"):
-        moment_sums_sensitivity((1.0,), records=0)
-
-
-def test_a_release_of_the_sums_of_a_regression() -> None:
-    rng = np.random.default_rng(8)
-    x = rng.uniform(-2, 2, 400)
-    y = np.clip(0.5 * x + rng.normal(0, 0.2, 400), -3, 3)
-    stated = moment_sums_sensitivity((2.0, 3.0), records=2)
-    limits = ([0.0, -2400.0, 0.0], [1600.0, 2400.0, 3600.0])
-    names = ["xx", "xy", "yy"]
-    records = np.column_stack([x, y])
-    sums = (records.T @ records)[np.triu_indices(2)]
-    laplace = bdp.BoundaryInflatedLaplace(1.0, stated, limits, names=names)
-    normal = bdp.mechanisms.BoundaryInflatedGaussian(stated, limits, rho=0.5, names=names)
-    assert laplace.sensitivity == pytest.approx(2 * (4 + 6 + 9))
-    assert normal.sensitivity == pytest.approx(stated.l2)
-    assert laplace.true_epsilon <= 1.0 + 1e-12
-    for mechanism in (laplace, normal):
-        release = mechanism.release(sums, rng=1)
-        xx, xy, _ = np.asarray(release.values)
-        assert abs(xy / xx - 0.5) < 0.5  # the noise is 38 of a sum of 500
-        assert math.isfinite(mechanism.logp(release.values, sums))
-    assert stated_sensitivity(stated) is stated
+    # Of x, y, then x^2, x y, y^2.
+    assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
 
-from bayesdp._nested import is_junction_tree
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.measurements import Exact
@@ -23,10 +23,9 @@ from bayesdp.sensitivities.semi_adjacent import (
     distances_of_tables,
     largest_hitting_number,
     listed_tables,
-    record_count,
     semi_adjacency_of_tables,
 )
-from tests.sensitivities.databases import conforming, distances_from
+from tests.sensitivities.databases import conforming
 
 type Ints = npt.NDArray[np.int64]
 
@@ -37,6 +36,12 @@ def fiber_of(table: npt.ArrayLike, *queries: Query) -> Fiber:
     return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
 
 
+def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> Ints:
+    table = np.zeros(shape, dtype=np.int64)
+    np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+    return table
+
+
 def two_way(rows: list[int], columns: list[int]) -> Fiber:
     frame = {"r": list(range(len(rows))), "c": list(range(len(columns)))}
     return Fiber.of([Exact(Margins(frame, ["r"]), rows), Exact(Margins(frame, ["c"]), columns)])
@@ -44,16 +49,11 @@ def two_way(rows: list[int], columns: list[int]) -> Fiber:
 
 def of_databases(table: Ints, queries: tuple[Query, ...]) -> tuple[int, int]:
     """Definition 13 word by word: every database of n records, every pair, no table but for the answers."""
-    cells, n = table.size, int(table.sum())
-    asked = np.concatenate([query.matrix.toarray() for query in queries])
-    wanted = asked @ table.reshape(-1)
-    everything = np.array(list(product(range(cells), repeat=n)), dtype=np.int64).reshape(-1, n)
-    answers = asked.T[everything].sum(axis=1)
-    databases = everything[np.all(answers == wanted, axis=1)]
+    databases = conforming(table, queries)
     assert len(databases)
     distance = np.sum(databases[:, None, :] != databases[None, :, :], axis=2)
     infimum = worst = 0
-    for i in range(n):
+    for i in range(databases.shape[1]):
         values = np.unique(databases[:, i])
         for x, y in product(values, values):
             block = distance[np.ix_(databases[:, i] == x, databases[:, i] == y)]
@@ -66,8 +66,6 @@ def found(fiber: Fiber) -> tuple[int | None, int | None]:
     own = semi_adjacency(fiber)
     return own.infimum, own.worst
 
-
-# ------------------------------------------------------------------------------- against all databases, record by record
 
 MATRIX = {"cell": ["p", "q", "r", "s", "t"]}
 GROUPED = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
@@ -96,10 +94,9 @@ def test_definition_13_by_all_databases(name: str) -> None:
     shape, queries, method = QUERIES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
     seen = set()
-    for n in (1, 2, 3, 3, 4, 4):
+    for n in (1, 3, 4, 4):
         n = min(n, 4 if np.prod(shape) <= 6 else 3)
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        table = table_of(rng, shape, n)
         fiber = fiber_of(table, *queries)
         assert semi_adjacency(fiber).method == method
         assert found(fiber) == of_databases(table, queries)
@@ -107,14 +104,11 @@ def test_definition_13_by_all_databases(name: str) -> None:
     assert len(seen) > 1 or name == "the total"
 
 
-@pytest.mark.parametrize("counts", [[1, 1, 1], [2, 0, 1], [0, 3, 0], [4, 1, 0, 0], [1, 1, 1, 1]], ids=str)
-def test_listed_tables_that_differ_by_a_single_record(counts: list[int]) -> None:
+def test_listed_tables_that_differ_by_a_single_record() -> None:
     """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
-    table = np.array(counts)
-    frame = {"value": list(range(len(counts)))}
-    tables = enumerate_fiber(fiber_of(table, Totals(frame))).reshape(-1, table.size)
-    expected = of_databases(table, (Totals(frame),))
-    assert semi_adjacency_of_tables(tables) == expected == (1, 1)
+    table, total = np.array([2, 0, 1]), Totals({"value": [0, 1, 2]})
+    tables = enumerate_fiber(fiber_of(table, total)).reshape(-1, table.size)
+    assert semi_adjacency_of_tables(tables) == of_databases(table, (total,)) == (1, 1)
 
 
 def test_the_databases_of_example_3() -> None:
@@ -124,33 +118,13 @@ def test_the_databases_of_example_3() -> None:
     assert found(Fiber.of([Exact(Margins(frame, ["value"]), [3, 0])])) == (0, 0)
 
 
-# --------------------------------------------------------------------------------------------- margins against all tables
-
-
-def test_two_way_margins_by_all_tables() -> None:
-    rng = np.random.default_rng(3)
-    seen = []
-    for _ in range(120):
-        shape = tuple(rng.integers(1, 4, size=2))
-        table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.6)
-        fiber = two_way(table.sum(axis=1).tolist(), table.sum(axis=0).tolist())
-        tables = enumerate_fiber(fiber).reshape(-1, table.size)
-        expected = semi_adjacency_of_tables(tables)
-        assert semi_adjacency(fiber).method == "one-way margins"
-        assert found(fiber) == expected
-        seen.append(expected)
-    assert {(0, 0), (2, 2), (2, 3)} == set(seen)
-    assert all(seen.count(own) > 3 for own in set(seen))
-
-
 def test_one_way_margins_of_more_ways_by_all_tables() -> None:
     rng = np.random.default_rng(4)
     seen = []
     for shape in [(2, 2, 2)] * 12 + [(2, 3, 2)] * 3 + [(2, 2, 2, 2)] * 6:
         frame = {f"d{i}": list(range(size)) for i, size in enumerate(shape)}
         n = int(rng.integers(1, 7 if len(shape) == 3 else 5))
-        table = np.zeros(shape, dtype=np.int64)
-        np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
+        table = table_of(rng, shape, n)
         fiber = fiber_of(table, Margins(frame, *([dim] for dim in frame)))
         tables = enumerate_fiber(fiber).reshape(-1, table.size)
         own, (infimum, worst) = semi_adjacency(fiber), semi_adjacency_of_tables(tables)
@@ -184,48 +158,6 @@ def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_dif
     assert of(10**9, 10**9, 10**9, 10**9, 10**9, n=10**10).worst == 6
 
 
-def test_tables_too_large_to_list() -> None:
-    rng = np.random.default_rng(5)
-    rows, columns = rng.integers(1, 100, size=300), rng.integers(1, 100, size=200)
-    columns[0] += max(rows.sum() - columns.sum(), 0)
-    rows[0] += max(columns.sum() - rows.sum(), 0)
-    assert found(two_way(rows.tolist(), columns.tolist())) == (2, 3)
-
-
-# -------------------------------------------------------------------------------------------------------- hitting numbers
-
-
-def hitting_number(sizes: tuple[int, ...], points: int) -> int:
-    """By all families of sets."""
-    largest = 0
-    for family in product(*([set(own) for own in combinations(range(points), size)] for size in sizes)):
-        hits = (
-            k
-            for k in range(1, len(sizes) + 1)
-            if any(all(own & set(chosen) for own in family) for chosen in combinations(range(points), k))
-        )
-        largest = max(largest, next(hits))
-    return largest
-
-
-def test_hitting_numbers_by_all_families() -> None:
-    seen = set()
-    for sizes, points in [
-        *(((a, b, c), n) for n in (2, 3, 4) for a in range(1, n + 1) for b in range(1, a + 1) for c in range(1, b + 1)),
-        *(((1, 1, 2, 2), n) for n in (3, 4, 5)),
-        *(((2, 2, 2, 2), n) for n in (3, 4, 5)),
-        ((2, 2, 2, 2, 2), 4),
-        ((1, 2, 2, 2, 2), 4),
-        ((3, 2, 2, 1), 5),
-    ]:
-        expected = hitting_number(sizes, points)
-        low, high = largest_hitting_number(sizes, points)
-        assert low <= expected <= high
-        assert low == high or len(sizes) > 3
-        seen.add((len(sizes), expected))
-    assert {(3, 1), (3, 2), (3, 3), (4, 2), (4, 3)} <= seen
-
-
 def test_hitting_numbers_of_many_points() -> None:
     assert largest_hitting_number((1, 1, 10**6), 10**6) == (2, 2)
     # The seven lines of the Fano plane: any two meet, so that no three are disjoint, and no two points are on them all.
@@ -235,13 +167,7 @@ def test_hitting_numbers_of_many_points() -> None:
     assert small == large == (2, 3)
 
 
-# ------------------------------------------------------------------------------------------------- other exact answers
-
-
 def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
-    x = np.zeros((3, 3, 3), dtype=np.int64)
-    for cell in [(0, 0, 2), (0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2), (2, 2, 1)]:
-        x[cell] = 1
     x = np.array(
         [[[0, 0, 1], [0, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]]
     )
@@ -278,16 +204,6 @@ def test_the_number_of_records_must_be_known() -> None:
     assert (infinite.value, infinite.upper, infinite.worst, infinite.infimum) == (None, None, None, None)
 
 
-def test_no_table_is_an_error() -> None:
-    with pytest.raises(ValueError, match="one and the same total"):
-        semi_adjacency(two_way([1, 2], [1, 1]))
-    frame = {"a": [0, 1]}
-    with pytest.raises(ValueError, match="contradict"):
-        semi_adjacency([Exact(Margins(frame, ["a"]), [1, 2]), Exact(Totals(frame), 4)])
-    with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values"):
-        semi_adjacency([Exact(LinearQuery(frame, [[1, 1], [1, 2]], ["n", "w"]), [1, 4])])
-
-
 def test_bounds_of_counts_are_listed_too() -> None:
     frame = {"r": [0, 1], "c": [0, 1]}
     margins = [Exact(Margins(frame, ["r"]), [3, 4]), Exact(Margins(frame, ["c"]), [2, 5])]
@@ -305,8 +221,6 @@ def test_conventions_and_arguments() -> None:
     assert str(semi_adjacency(fiber)) == (
         "semi-adjacent parameter: 3 (from the worst database), 2 (infimum over databases); by the margins of the rarest labels"
     )
-    with pytest.raises(ValueError, match="convention must be one of 'worst', 'infimum'"):
-        semi_adjacency(fiber, "best")
     assert Features.of(Fiber.of([], {"a": [0, 1]})) is None
     frame = {name: [0, 1] for name in "abcdefghij"}
     many = semi_adjacency([Exact(Margins(frame, [name]), [6, 5]) for name in "abcdefghij"])
@@ -320,61 +234,14 @@ def frame_of(*sizes: int) -> dict[str, list[int]]:
     return {name: list(range(size)) for name, size in zip("abcde", sizes, strict=False)}
 
 
-def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> np.ndarray:
-    table = np.zeros(shape, dtype=np.int64)
-    np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
-    return table
-
-
 TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {
-    "chain of two": ((2, 2, 2), (("a", "b"), ("b", "c"))),
     "chain of two, wide": ((3, 2, 3), (("a", "b"), ("b", "c"))),
     "chain of three": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"))),
     "star": ((2, 2, 2, 2), (("a", "b"), ("a", "c"), ("a", "d"))),
     "triangle and tail": ((2, 2, 2, 2), (("a", "b", "c"), ("c", "d"))),
     "chain and a feature": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("d",))),
     "chain, one free": ((2, 2, 2, 2), (("a", "b"), ("b", "c"))),
-    "features": ((2, 2, 2), (("a",), ("b",), ("c",))),
 }
-
-
-def test_graham_reduction() -> None:
-    def sets(*words: str) -> list[frozenset[int]]:
-        return [frozenset(ord(letter) for letter in word) for word in words]
-
-    for tree in (
-        ["ab", "bc"],
-        ["ab", "bc", "bd", "e"],
-        ["abc", "bcd", "de"],
-        ["ab", "ab"],
-        ["abc", "ab", "bc", "ac"],
-        [""],
-    ):
-        assert is_junction_tree(sets(*tree))
-    for other in (["ab", "bc", "ca"], ["ab", "bc", "cd", "da"], ["abc", "cde", "efa"], ["ab", "bc", "ca", "cd"]):
-        assert not is_junction_tree(sets(*other))
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_distances_from_every_database_of_a_few_records(name: str) -> None:
-    shape, margins = TREES[name]
-    rng = np.random.default_rng(len(name))
-    query = Margins(frame_of(*shape), *map(list, margins))
-    seen = set()
-    for n in (2, 3, 3):
-        table = table_of(rng, shape, n)
-        fiber = fiber_of(table, query)
-        cliques = Cliques.of(fiber)
-        assert cliques is not None
-        databases = conforming(table, (query,))
-        for database in databases:
-            cells, found = cliques.distances(np.bincount(database, minlength=table.size))
-            at = {int(cell): row for cell, row in zip(cells, found, strict=True)}
-            for person in range(n):
-                expected = distances_from(database, person, databases, table.size)
-                assert at[int(database[person])].tolist() == expected.tolist()
-                seen.update(expected.tolist())
-    assert {-1, 0, 2} <= seen
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -430,27 +297,10 @@ def test_a_decomposable_model_of_real_size() -> None:
     assert semi_adjacency(fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"])), "infimum").upper == 3
 
 
-def test_all_pairs_of_a_larger_table_have_limits() -> None:
-    shape = (5, 5, 5)
-    table = np.random.default_rng(3).poisson(0.3, size=shape)
-    fiber = fiber_of(table, Margins(frame_of(*shape), ["a", "b"], ["b", "c"], ["a", "c"]))
-    own = semi_adjacency(fiber)
-    assert own.method in ("bound", "enumeration")
-    assert own.upper <= table.sum()
-
-
-def test_the_number_of_records_is_fixed_by_the_answers_or_not() -> None:
-    frame = frame_of(2, 2)
-    table = np.ones((2, 2), dtype=np.int64)
-    assert record_count(fiber_of(table, Totals(frame)), table) == 4
-    assert record_count(fiber_of(table, LinearQuery(frame, [[1, 2, 1, 1]], ["w"])), table) is None
-
-
 @pytest.mark.parametrize(
     ("shape", "margins", "most"),
     [
         ((2, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
-        ((3, 2, 2), (("a", "b"), ("b", "c"), ("a", "c")), 5),
         ((3, 3, 2), (("a", "b"), ("b", "c"), ("a", "c")), 7),
         ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")), 6),
     ],
@@ -510,17 +360,9 @@ def test_the_distance_of_tables_is_that_of_the_closest_databases() -> None:
 
 
 def test_records_that_come_or_go() -> None:
-    # Breadth first: from one table to the other by single records.
-    start: tuple[int, ...] = (1, 2, 0)
-    seen = {start: 0}
-    queue = [start]
-    for own in queue:
-        for cell, step in product(range(3), (1, -1)):
-            new = tuple(own[i] + step * (i == cell) for i in range(3))
-            if min(new) >= 0 and seen[own] < 4 and new not in seen:
-                seen[new] = seen[own] + 1
-                queue.append(new)
-    assert all(record_distance(start, own, "add-remove") == steps for own, steps in seen.items())
+    start = (1, 2, 0)
+    for other in product(range(4), repeat=3):
+        assert record_distance(start, other, "add-remove") == sum(abs(a - b) for a, b in zip(start, other, strict=True))
     assert record_distance(start, (1, 1, 0)) is None
 
 
@@ -539,12 +381,25 @@ def test_conforming_pairs_are_those_at_most_so_far_apart() -> None:
         conforming_pairs(fiber, 1, limit=3)
 
 
-def test_arguments() -> None:
-    with pytest.raises(ValueError, match="one shape"):
-        record_distance([1, 2], [1, 2, 3])
-    with pytest.raises(ValueError, match="table must be at least 0"):
-        record_distance([-1, 2], [1, 0])
-    with pytest.raises(ValueError, match="neighbours must be one of"):
-        record_distance([1], [1], "hamming")
-    with pytest.raises(TypeError, match="fiber must be a Fiber"):
-        conforming_pairs([1], 1)  # type: ignore[arg-type]
+TWO = {"a": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: semi_adjacency(two_way([1, 2], [1, 1])), "one and the same total"),
+        (lambda: semi_adjacency([Exact(Margins(TWO, ["a"]), [1, 2]), Exact(Totals(TWO), 4)]), "contradict"),
+        (
+            lambda: semi_adjacency([Exact(LinearQuery(TWO, [[1, 1], [1, 2]], ["n", "w"]), [1, 4])]),
+            "no nonnegative integer table satisfies the exact values",
+        ),
+        (lambda: semi_adjacency(two_way([4, 5], [3, 6]), "best"), "convention must be one of 'worst', 'infimum'"),
+        (lambda: record_distance([1, 2], [1, 2, 3]), "one shape"),
+        (lambda: record_distance([-1, 2], [1, 0]), "table must be at least 0"),
+        (lambda: record_distance([1], [1], "hamming"), "neighbours must be one of"),
+        (lambda: conforming_pairs([1], 1), "fiber must be a Fiber"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -72,8 +73,6 @@ def three_cycles(rows: int, columns: int) -> Vectors:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------ against databases
-
 FRAME = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
 
 
@@ -113,10 +112,7 @@ def test_records_that_come_or_go() -> None:
     assert both_signs(SensitivitySpace.semi(part, 2).differences) == {(1, -1, 0), (-1, 1, 0), (2, -2, 0), (-2, 2, 0)}
 
 
-# ---------------------------------------------------------------------------------------------------------- two-way tables
-
-
-@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 3), (4, 3), (5, 4)])
+@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (5, 4)])
 def test_two_way_margins_have_moves_and_cycles(shape: tuple[int, int]) -> None:
     moves, cycles = two_by_two_moves(*shape), three_cycles(*shape)
     assert not len(SensitivitySpace.semi(margins(*shape), 1).differences)
@@ -149,8 +145,6 @@ def test_the_printed_proposition_32() -> None:
     cycle = np.array([[1, -1, 0, 0, 1, -1, -1, 0, 1]], dtype=float)
     assert printed.hull.gauge(printed.coordinates(cycle))[0] > 1.4
     assert printed.corrected.hull.gauge(printed.corrected.coordinates(cycle))[0] == pytest.approx(1)
-    with pytest.raises(ValueError, match="Proposition 32"):
-        SensitivitySpace.semi(margins(3, 3), 2, convention="paper")
 
 
 def test_totals_hold_multiple_substitutions() -> None:
@@ -175,9 +169,6 @@ def test_three_way_tables() -> None:
     assert np.all(Invariants(pairs).matrix @ space.differences.T == 0)
 
 
-# --------------------------------------------------------------------------------------------------------- given the counts
-
-
 def random_fiber(rng: np.random.Generator, shape: tuple[int, ...], *kept: list[str]) -> Fiber:
     frame = {name: list(range(size)) for name, size in zip("abc", shape, strict=False)}
     table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.5)
@@ -186,9 +177,8 @@ def random_fiber(rng: np.random.Generator, shape: tuple[int, ...], *kept: list[s
 
 def test_differences_realised_in_a_fiber() -> None:
     rng = np.random.default_rng(2)
-    cases: list[tuple[tuple[int, ...], tuple[list[str], ...]]] = [((3, 3), (["a"], ["b"]))] * 12
-    cases += [((2, 2, 2), (["a"], ["b"], ["c"]))] * 6
-    cases += [((2, 3, 2), (["a", "b"], ["c"]))] * 4 + [((2, 2, 3), (["a", "b"], ["b", "c"]))] * 8
+    cases: list[tuple[tuple[int, ...], tuple[list[str], ...]]] = [((3, 3), (["a"], ["b"]))] * 6
+    cases += [((2, 2, 2), (["a"], ["b"], ["c"]))] * 6 + [((2, 2, 3), (["a", "b"], ["b", "c"]))] * 8
     fewer = 0
     for shape, kept in cases:
         fiber = random_fiber(rng, shape, *kept)
@@ -210,46 +200,27 @@ def test_bounds_of_cells_take_differences_away() -> None:
     assert both_signs(space.differences) == {z for z in two_by_two_moves(2, 3) if z[0] == 0}
 
 
-def test_fibers_that_cannot_be_listed_are_refused() -> None:
-    rng = np.random.default_rng(3)
-    frame = {name: list(range(3)) for name in "abc"}
-    pairs = Margins(frame, ["a", "b"], ["b", "c"])
-    fiber = Fiber.of([Exact(pairs, pairs.apply(rng.integers(3, 9, size=(3, 3, 3))))])
-    with pytest.raises(NotImplementedError, match="Leave out realised_in"):
-        _ = SensitivitySpace.semi(pairs, 2, realised_in=fiber).differences
-    with pytest.raises(ValueError, match="fiber of these invariants"):
-        SensitivitySpace.semi(Margins(frame, ["a"]), 2, realised_in=fiber)
-
-
-# ---------------------------------------------------------------------------------------------------------- span and hull
-
-
 def test_the_span_is_orthonormal_and_holds_all_differences() -> None:
-    pairs = Margins(CUBE, ["a", "b"], ["b", "c"])
+    weighted = LinearQuery({"x": list(range(5))}, [[1] * 5, [0, 1, 2, 3, 9]], ["n", "w"])
     spaces = [
         SensitivitySpace.semi(margins(3, 4), 3),
-        SensitivitySpace.semi(margins(3, 4), 2, Margins({"r": [0, 1, 2], "c": [0, 1, 2, 3]}, ["r", "c"])),
-        SensitivitySpace.semi(pairs, 2),
-        SensitivitySpace.semi(LinearQuery({"x": list(range(5))}, [[1] * 5, [0, 1, 2, 3, 9]], ["n", "w"]), 2),
-        SensitivitySpace.dp(Identity({"x": [0, 1, 2]})),
+        SensitivitySpace.semi(Margins(CUBE, ["a", "b"], ["b", "c"]), 2),
+        SensitivitySpace.semi(weighted, 2),
         SensitivitySpace.dp(Margins({"a": [0, 1], "b": [0, 1, 2]}, ["a"], ["b"])),
     ]
     for space in spaces:
-        span = space.span
-        assert space.rank == np.linalg.matrix_rank(space.differences) == len(span)
+        span, flat = space.span, space.differences.astype(float)
+        assert space.rank == np.linalg.matrix_rank(flat) == len(span)
         np.testing.assert_allclose(span @ span.T, np.eye(space.rank), atol=1e-12)
-        flat = space.differences.astype(float)
         np.testing.assert_allclose(space.coordinates(flat) @ span, flat, atol=1e-12)
     # The last cell of the weighted total moves with nobody: the span is less than the null space.
-    assert spaces[3].rank < spaces[3].noise_space.dimension
+    assert spaces[2].rank < spaces[2].noise_space.dimension
 
 
 def test_the_hull_is_the_unit_ball_of_the_differences() -> None:
     space = SensitivitySpace.semi(margins(3, 3), 3)
     assert space.hull.dimension == 4
     np.testing.assert_allclose(space.hull.gauge(space.coordinates(space.differences)).max(), 1.0)
-    with pytest.raises(ValueError, match="no differences"):
-        _ = SensitivitySpace.semi(margins(3, 3), 1).hull
 
 
 def test_inclusions_of_proposition_24() -> None:
@@ -275,22 +246,30 @@ def test_inclusions_of_proposition_24() -> None:
     assert inclusions(SensitivitySpace.semi(margins(2, 2), 3)).semi_gauge == pytest.approx(2)
 
 
-# -------------------------------------------------------------------------------------------------------------- bad input
+TWO = SensitivitySpace.semi(margins(2, 2), 2)
+PAIRS = Margins(CUBE, ["a", "b"], ["b", "c"])
+FULL = Fiber.of([Exact(PAIRS, PAIRS.apply(np.random.default_rng(3).integers(3, 9, size=(3, 3, 3))))])
 
 
-def test_arguments() -> None:
-    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):
-        SensitivitySpace.semi(margins(2, 2), 0)
-    with pytest.raises(ValueError, match="table of the invariants"):
-        SensitivitySpace.semi(margins(2, 2), 2, Identity(CUBE))
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', 'linf'"):
-        SensitivitySpace.semi(margins(2, 2), 2).delta("l3")
-    with pytest.raises(ValueError, match="too many to list"):
-        _ = SensitivitySpace.semi(margins(60, 60), 3).differences
-    with pytest.raises(ValueError, match="too many to list"):
-        _ = SensitivitySpace.semi(Totals({"x": list(range(200))}), 2).differences
-    with pytest.raises(TypeError, match="semi must be a SensitivitySpace"):
-        inclusions(3)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="same answers on all databases"):
-        inclusions(SensitivitySpace.semi(margins(2, 2), 2, Totals({"r": [0, 1], "c": [0, 1]})))
-    assert "whatever the counts" in repr(SensitivitySpace.semi(margins(2, 2), 2))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SensitivitySpace.semi(margins(2, 2), 0), "adjacency must be an integer greater than 0"),
+        (lambda: SensitivitySpace.semi(margins(2, 2), 2, Identity(CUBE)), "table of the invariants"),
+        (lambda: SensitivitySpace.semi(margins(3, 3), 2, convention="paper"), "Proposition 32"),
+        (lambda: SensitivitySpace.semi(margins(3, 3), 1).hull, "no differences"),
+        (lambda: TWO.delta("l3"), "norm must be one of 'l1', 'l2', 'linf'"),
+        (lambda: SensitivitySpace.semi(margins(60, 60), 3).differences, "too many to list"),
+        (lambda: SensitivitySpace.semi(Totals({"x": list(range(200))}), 2).differences, "too many to list"),
+        (lambda: SensitivitySpace.semi(PAIRS, 2, realised_in=FULL).differences, "Leave out realised_in"),
+        (lambda: SensitivitySpace.semi(Margins(CUBE, ["a"]), 2, realised_in=FULL), "fiber of these invariants"),
+        (lambda: inclusions(3), "semi must be a SensitivitySpace"),  # type: ignore[arg-type]
+        (
+            lambda: inclusions(SensitivitySpace.semi(margins(2, 2), 2, Totals(margins(2, 2).frame))),
+            "same answers on all databases",
+        ),
+    ],
+)
+def test_bad_input(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
+        call()

@@ -22,9 +22,10 @@ from bayesdp.significance import (
 )
 from bayesdp.significance.corners import noisy_corner, pvalue_limits
 from bayesdp.significance.independence import _noise, _null
+from tests.significance.examples import both_margins
 
 TABLE = xr.DataArray([[9, 2, 1], [3, 4, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v", "w"]})
-EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
+EXACT = both_margins(TABLE)
 INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
 
 
@@ -82,12 +83,9 @@ def test_p_value_against_all_tables_and_all_noise() -> None:
     assert result.pvalue == pytest.approx(exact, abs=0.01 + 6 * np.sqrt(exact * (1 - exact) / 20_000))
 
 
-@pytest.mark.parametrize(
-    "law", [bdp.noise.LatticeLaplace(0.3), bdp.noise.ProjectedGaussian(2.0), bdp.noise.DiscreteLaplace(2.0)], ids=str
-)
-def test_size_is_at_most_alpha_and_power_is_above(law: NoiseLaw) -> None:
+def test_size_is_at_most_alpha_and_power_is_above() -> None:
     """200 tables under independence, and 40 with a strong association; at alpha 0.1 the bound is four standard errors."""
-    rng = np.random.default_rng(12)
+    rng, law = np.random.default_rng(12), bdp.noise.DiscreteLaplace(2.0)
     tables, mass = fiber()
     strong = mass * np.exp(2.0 * (tables[:, 0, 0] - tables[:, 0, 2]))
     for weights, runs in ((mass, 200), (strong / strong.sum(), 40)):
@@ -104,16 +102,6 @@ def test_size_is_at_most_alpha_and_power_is_above(law: NoiseLaw) -> None:
             assert share > 0.1 + 4 * error
 
 
-def test_two_by_two_is_near_the_two_sided_test() -> None:
-    table = xr.DataArray([[12, 30], [25, 17]], dims=("a", "b"), coords={"a": [1, 2], "b": [1, 2]})
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), table.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), table.sum("a"))]
-    release = released(table.values, bdp.noise.ProjectedGaussian(2.0), exact, table)
-    found = independence_test_from_releases(release, draws=20_000, rng=1)
-    # The null is nearly symmetric: the p-value of |d| and twice the smaller one are nearly one.
-    assert found.pvalue == pytest.approx(odds_ratio_test_from_release(release, "two-sided").pvalue, abs=0.003)
-    assert found.degrees == 1
-
-
 def test_tables_as_far_off_as_the_released_one_count() -> None:
     """Without noise to speak of, as Fisher's test: 34 of 70 tables are [[3, 1], [1, 3]], its mirror image, or further off; 2 further.
 
@@ -125,8 +113,7 @@ def test_tables_as_far_off_as_the_released_one_count() -> None:
         ([[40, 0], [0, 40]], 99, 0.01, 1e-12),
     ):
         table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
-        exact = [bdp.Exact(bdp.Margins(table, [dim]), table.sum([d for d in labels if d != dim])) for dim in labels]
-        release = released(table.values, bdp.noise.LatticeLaplace(50.0), exact, table)
+        release = released(table.values, bdp.noise.LatticeLaplace(50.0), both_margins(table), table)
         assert independence_test_from_releases(release, draws=draws, rng=1).pvalue == pytest.approx(expected, abs=error)
 
 
@@ -145,22 +132,17 @@ def test_several_releases_are_combined_by_precision() -> None:
 
 
 def test_empty_rows_and_determined_tables() -> None:
-    table = xr.DataArray(
-        [[9, 2, 1], [3, 4, 6], [0, 0, 0]], dims=("a", "b"), coords={"a": list("xyz"), "b": list("uvw")}
-    )
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), table.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), table.sum("a"))]
-    found = independence_test_from_releases(
-        released(table.values, bdp.noise.ProjectedGaussian(1.0), exact, table), draws=199, rng=1
-    )
-    assert found.degrees == 2
-    zero = table * 0
-    exact = [bdp.Exact(bdp.Margins(table, ["a"]), zero.sum("b")), bdp.Exact(bdp.Margins(table, ["b"]), zero.sum("a"))]
-    none = independence_test_from_releases(
-        released(zero.values, bdp.noise.ProjectedGaussian(1.0), exact, table), draws=199
-    )
-    assert (none.pvalue, none.degrees) == (1.0, 0)
-    assert "no test" in none.claim
-    assert "at least 0.005" in found.claim
+    labels = {"a": list("xyz"), "b": list("uvw")}
+    for counts, degrees, claim in (
+        ([[9, 2, 1], [3, 4, 6], [0, 0, 0]], 2, "at least 0.005"),
+        ([[0] * 3] * 3, 0, "no test"),
+    ):
+        table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
+        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), both_margins(table), table)
+        found = independence_test_from_releases(release, draws=199, rng=1)
+        assert found.degrees == degrees
+        assert claim in found.claim
+        assert degrees or found.pvalue == 1.0
 
 
 def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
@@ -178,48 +160,38 @@ def test_noise_is_drawn_under_the_invariants_of_its_own_release() -> None:
     assert np.all(np.abs(noise.var(axis=0) / variance - 1.0) < 5 * np.sqrt(2 / 4000))
 
 
-def test_what_cannot_be_tested_is_refused() -> None:
-    law = bdp.noise.LatticeLaplace(0.2)
-    some = bdp.Measured(
-        bdp.Identity(TABLE), np.where(TABLE == 9, np.nan, TABLE), bdp.noise.DiscreteLaplace(1.0), unmeasured=TABLE == 9
-    )
-    four = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
-    wide = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
-    both = [bdp.Exact(bdp.Margins(wide, [dim]), np.full(8, 8)) for dim in ("a", "b")]
-    good = released(TABLE.values, law)
-    rows = bdp.Release(
-        bdp.Frame.of(TABLE),
-        (bdp.Measured(bdp.Margins(TABLE, ["a"]), [12, 13], bdp.noise.DiscreteLaplace(1.0)),),
-        tuple(EXACT),
-    )
-    cases: list[tuple[Any, type[Exception], str]] = [
-        (
-            released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), EXACT[:1]),
-            ValueError,
-            "leaves 4 dimensions free, and margins leave 2",
-        ),
-        (rows, ValueError, "noisy measurements of all cells"),
-        (
-            released(TABLE.values, bdp.noise.BoundaryInflatedDiscreteLaplace(2.0, (0.0, 50.0))),
-            NotImplementedError,
-            "depends on the confidential cells",
-        ),
-        (bdp.Release(bdp.Frame.of(TABLE), (some,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
-        (
-            released(TABLE.values, law, [*EXACT, bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")]),
-            ValueError,
-            "leaves 2 dimensions free and has bounds",
-        ),
-        (released(TABLE.values, bdp.noise.DiscreteLaplace(1.0), [four]), ValueError, "both margins .* and no more"),
-        (released(wide.values, bdp.noise.LatticeLaplace(5.0, "l2"), both, wide), NotImplementedError, "by a chain"),
+WIDE = xr.DataArray(np.ones((8, 8), dtype=int), dims=("a", "b"), coords={"a": range(8), "b": range(8)})
+BOTH = both_margins(WIDE)
+FOUR = bdp.Exact(bdp.LinearQuery(TABLE, np.eye(6, dtype=int)[:4], list("pqrs")), [9, 2, 1, 3])  # also rank 4
+BOUND = bdp.Exact(bdp.Identity(TABLE), TABLE.values + 1, "<=")
+LATTICE, CELLS = bdp.noise.LatticeLaplace(0.2), bdp.noise.DiscreteLaplace(1.0)
+SOME = bdp.Measured(bdp.Identity(TABLE), np.where(TABLE == 9, np.nan, TABLE), CELLS, unmeasured=TABLE == 9)
+ROWS = bdp.Measured(bdp.Margins(TABLE, ["a"]), [12, 13], CELLS)
+CLIPPED = bdp.noise.BoundaryInflatedDiscreteLaplace(2.0, (0.0, 50.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (released(TABLE.values, CELLS, EXACT[:1]), ValueError, "leaves 4 dimensions free, and margins leave 2"),
+        (released(TABLE.values, CELLS, [FOUR]), ValueError, "both margins .* and no more"),
+        (released(TABLE.values, LATTICE, [*EXACT, BOUND]), ValueError, "leaves 2 dimensions free and has bounds"),
+        (bdp.Release(bdp.Frame.of(TABLE), (ROWS,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
+        (bdp.Release(bdp.Frame.of(TABLE), (SOME,), tuple(EXACT)), ValueError, "noisy measurements of all cells"),
+        (released(TABLE.values, CLIPPED), NotImplementedError, "depends on the confidential cells"),
+        (released(WIDE.values, bdp.noise.LatticeLaplace(5.0, "l2"), BOTH, WIDE), NotImplementedError, "by a chain"),
         ([], ValueError, "at least one release"),
         (bdp.Release.from_published(TABLE, [], EXACT), ValueError, "have none"),
-    ]
-    for given, error, message in cases:
-        with pytest.raises(error, match=message):
-            independence_test_from_releases(given, draws=99)
+    ],
+)
+def test_what_cannot_be_tested_is_refused(given: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        independence_test_from_releases(given, draws=99)
+
+
+def test_too_few_draws_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 99"):
-        independence_test_from_releases(good, draws=20)
+        independence_test_from_releases(released(TABLE.values, LATTICE), draws=20)
 
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
@@ -254,21 +226,15 @@ def test_the_numbers_of_a_small_posterior(alternative: str) -> None:
 def test_the_population_and_the_corner_by_labels() -> None:
     logs = xr.DataArray(np.linspace(-1.0, 2.5, 8).reshape(2, 4), dims=("chain", "draw"))
     found = posterior_odds_ratio(draws(log_odds_ratio=logs), null=math.exp(0.6), level=0.6)
-    assert found.population is not None
-    assert found.probability == 0.5
-    assert found.population.median == pytest.approx(math.exp(0.5))
-    other = posterior_odds_ratio(
-        draws(log_odds_ratio=logs), null=2.0, level=0.5, cell={"sex": "women", "admission": "yes"}
-    )
+    assert (found.probability, found.population.median) == (0.5, pytest.approx(math.exp(0.5)))
+    women, no = {"sex": "women", "admission": "yes"}, {"sex": "men", "admission": "no"}
+    other = posterior_odds_ratio(draws(log_odds_ratio=logs), null=2.0, level=0.5, cell=women)
     assert other.cell == "sex=women, admission=yes"
-    assert other.population is not None
     assert other.population.median == pytest.approx(math.exp(-1.0))
-    first = posterior_odds_ratio(draws(), null=0.5, alternative="less", level=0.5)
-    again = posterior_odds_ratio(draws(), null=2.0, cell={"sex": "men", "admission": "no"}, level=0.5)
-    assert again.predictive_pvalue == pytest.approx(first.predictive_pvalue, rel=1e-12)
-    one = posterior_odds_ratio(draws(), alternative="two-sided")
-    both = posterior_odds_ratio(draws(), alternative="two-sided", cell={"sex": "men", "admission": "no"})
-    assert both.predictive_pvalue == pytest.approx(one.predictive_pvalue, rel=1e-12)
+    for first, again in ((("less", 0.5), ("greater", 2.0)), (("two-sided", 1.0), ("two-sided", 1.0))):
+        one = posterior_odds_ratio(draws(), alternative=first[0], null=first[1])
+        turned = posterior_odds_ratio(draws(), alternative=again[0], null=again[1], cell=no)
+        assert turned.predictive_pvalue == pytest.approx(one.predictive_pvalue, rel=1e-12)
 
 
 def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice() -> None:
@@ -278,10 +244,6 @@ def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice() -> None:
     assert found.test is not None
     assert found.test == odds_ratio_test_from_release(own, rng=np.random.default_rng(5))
     assert posterior_odds_ratio(tree, test=found.test).test is found.test
-    text = str(found)
-    assert "posterior predictive p-value" in text
-    assert f"{found.test.pvalue:.4g}" in text
-    assert "uniformly most powerful" in text
 
 
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
@@ -290,7 +252,7 @@ def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
     # At the median-unbiased estimate the uniform moves the statistic past the null's median: p rises to 1 and falls again.
     middle = odds_ratio_test(8.0, rows=(10, 8), column=9, tradeoff=approximate_dp(1.0)).confidence_interval(0.5).low
     beyond = []
-    for null in (1.0, 3.0, 8.0, 0.7 * middle, middle, 1.5 * middle, 1e3):
+    for null in (1.0, 0.7 * middle, middle, 1e3):
         low, high = pvalue_limits(noisy_corner(own), alternative, null)
         p = [
             odds_ratio_test_from_release(own, alternative, null, rng=np.random.default_rng(i)).pvalue for i in range(60)
@@ -305,28 +267,29 @@ def test_limits_of_the_p_value_over_the_uniform(alternative: str) -> None:
     assert smooth[0] == smooth[1]
 
 
-def test_posteriors_that_will_not_do() -> None:
-    wide = xr.Dataset(
-        {"x": (("chain", "draw", "a", "b"), np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]}
-    )
-    varying = draws()
-    varying["x"] = varying["x"].copy(data=varying["x"].values + np.arange(4).reshape(1, 4, 1, 1))
-    fractional = draws()
-    fractional["x"] = fractional["x"] + 0.5
-    rate = draws(log_odds_ratio=xr.DataArray(np.ones((2, 4, 3)), dims=("chain", "draw", "k")))
-    cases = [
-        (wide, ValueError, "draws of a 2 x 2 table"),
-        (varying, ValueError, "totals by sex differ between draws"),
-        (fractional, ValueError, "whole numbers"),
-        (rate, ValueError, "one number a draw"),
-        (draws().drop_vars("x"), ValueError, "no variable 'x'"),
-        (draws().isel(draw=0), ValueError, "chain and draw"),
-        (xr.DataTree(), ValueError, "no group 'posterior'"),
-        ({"x": 1}, TypeError, "DataTree or a Dataset"),
-    ]
-    for posterior, error, message in cases:
-        with pytest.raises(error, match=message):
-            posterior_odds_ratio(posterior)  # type: ignore[arg-type]
-    for wrong in ({"null": -1.0}, {"alternative": "up"}, {"level": 2.0}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            posterior_odds_ratio(draws(), **wrong)  # type: ignore[arg-type]
+WIDE_DRAWS = xr.Dataset(
+    {"x": (("chain", "draw", "a", "b"), np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]}
+)
+
+
+@pytest.mark.parametrize(
+    ("posterior", "asked", "error", "message"),
+    [
+        (WIDE_DRAWS, {}, ValueError, "draws of a 2 x 2 table"),
+        (draws() + xr.DataArray(np.arange(4), dims="draw"), {}, ValueError, "totals by sex differ between draws"),
+        (draws() + 0.5, {}, ValueError, "whole numbers"),
+        (draws(log_odds_ratio=(("chain", "draw", "k"), np.ones((2, 4, 3)))), {}, ValueError, "one number a draw"),
+        (draws().drop_vars("x"), {}, ValueError, "no variable 'x'"),
+        (draws().isel(draw=0), {}, ValueError, "chain and draw"),
+        (xr.DataTree(), {}, ValueError, "no group 'posterior'"),
+        ({"x": 1}, {}, TypeError, "DataTree or a Dataset"),
+        (draws(), {"null": -1.0}, ValueError, "null"),
+        (draws(), {"alternative": "up"}, ValueError, "alternative"),
+        (draws(), {"level": 2.0}, ValueError, "level"),
+    ],
+)
+def test_posteriors_that_will_not_do(
+    posterior: Any, asked: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        posterior_odds_ratio(posterior, **asked)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import subprocess
-import sys
-import time
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
-from flint import arb, ctx
 from scipy.integrate import quad
 from scipy.optimize import brentq
-from scipy.stats import binom, fisher_exact, hypergeom, nchypergeom_fisher, norm
+from scipy.stats import fisher_exact, nchypergeom_fisher, norm
 
 import bayesdp as bdp
 from bayesdp.noise.base import NoiseLaw
@@ -24,19 +19,17 @@ from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import odds_ratio_test
 from bayesdp.significance._families import Binomial, Family, Hypergeometric, NoisyCount
-from bayesdp.significance.corners import NoisyCorner, noisy_corner
+from bayesdp.significance.corners import noisy_corner
+from bayesdp.significance.odds_ratio import OddsRatioResult
+from tests.significance.examples import SQUARE, both_margins, corners, masses
 
 STEPS = tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6])
 TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
-R1, R2, C1 = 9, 7, 6
+MIDDLE = R1, R2, C1 = 9, 7, 6
 
 
-def masses(odds_ratio: float, margins: tuple[int, int, int] = (R1, R2, C1)) -> tuple[np.ndarray, np.ndarray]:
-    """The corner's law from binomial coefficients: another way than the library's."""
-    r1, r2, c1 = margins
-    x = np.arange(max(0, c1 - r2), min(r1, c1) + 1)
-    weights = np.array([math.comb(r1, int(k)) * math.comb(r2, c1 - int(k)) for k in x]) * odds_ratio ** x.astype(float)
-    return x, weights / weights.sum()
+def asked(u: float, f: TradeOff, alternative: str = "greater", null: float = 1.0) -> OddsRatioResult:
+    return odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
 
 
 @pytest.mark.parametrize(
@@ -59,85 +52,42 @@ def test_p_values_computed_elsewhere(f: TradeOff, expected: float) -> None:
 
 def test_the_p_value_is_a_tail_of_the_convolution() -> None:
     # P(H + N >= U) by quadrature over the density of N, in place of E F(H - U).
-    x, weights = masses(1.7)
+    x, weights = corners(MIDDLE), masses(MIDDLE, 1.7)
     u = 4.31
     noise = norm(scale=2.0)
     tail = sum(w * quad(noise.pdf, u - h, u - h + 60, limit=200)[0] for h, w in zip(x, weights, strict=True))
-    result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=gaussian_dp(0.5), null=1.7)
-    assert result.pvalue == pytest.approx(tail, rel=1e-9)
+    assert asked(u, gaussian_dp(0.5), null=1.7).pvalue == pytest.approx(tail, rel=1e-9)
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
-@pytest.mark.parametrize("null", [1.0, 0.25, 3.0])
+@pytest.mark.parametrize("null", [1.0, 3.0])
 def test_p_is_uniform_at_the_null_and_super_uniform_inside(f: TradeOff, null: float) -> None:
-    # P(p <= a) exactly: p <= a is U >= u(a), with u(a) found by bisection on p; then the law of U from coefficients.
+    # P(p <= a) exactly: p <= a is U >= u(a), with u(a) found by a search on p; then the law of U from coefficients.
     noise = f.canonical_noise()
-    for level in (0.003, 0.05, 0.3, 0.9):
-        for alternative, sign in (("greater", 1.0), ("less", -1.0)):
-            low, high = -200.0, 200.0
+    for level, (alternative, sign) in itertools.product((0.003, 0.05, 0.9), (("greater", 1.0), ("less", -1.0))):
+        cut = brentq(lambda u: asked(u, f, alternative, null).pvalue - level, -200, 200, xtol=1e-13)  # noqa: B023
 
-            def p_value(u: float, alternative: str = alternative) -> float:
-                own = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
-                return own.pvalue
+        def rejects(odds_ratio: float, sign: float = sign, cut: float = cut) -> float:
+            return float(masses(MIDDLE, odds_ratio) @ noise.cdf(sign * (corners(MIDDLE) - cut)))
 
-            for _ in range(70):
-                middle = 0.5 * (low + high)
-                if (p_value(middle) > level) == (sign > 0):
-                    low = middle
-                else:
-                    high = middle
-
-            def rejects(odds_ratio: float, sign: float = sign, threshold: float = high) -> float:
-                x, weights = masses(odds_ratio)
-                return float(weights @ noise.cdf(sign * (x - threshold)))
-
-            assert rejects(null) == pytest.approx(level, abs=1e-11)
-            assert rejects(null * math.exp(-sign)) < level  # inside the null hypothesis
-            assert rejects(null * math.exp(sign)) > level
+        assert rejects(null) == pytest.approx(level, abs=1e-11)
+        assert rejects(null * math.exp(-sign)) < level  # inside the null hypothesis
+        assert rejects(null * math.exp(sign)) > level
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
-@pytest.mark.parametrize("truth", [0.2, 1.0, 4.0])
-def test_intervals_cover_as_often_as_they_say(f: TradeOff, truth: float) -> None:
-    # The statistic at the quantiles of its law given each corner: the share of intervals that cover, by enumeration.
-    noise = f.canonical_noise()
-    x, weights = masses(truth)
-    grid = (np.arange(25) + 0.5) / 25
-    for alternative in ("greater", "less", "two-sided"):
-        covered = 0.0
-        for corner, mass in zip(x, weights, strict=True):
-            for u in corner + np.asarray(noise.ppf(grid)):
-                result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative)
-                # The odds ratios with p above 0.2; that the interval has those ends is the next test.
-                inside = 0.1 < float(result.confidence_distribution(truth)) < 0.9
-                if alternative != "two-sided":
-                    tail = float(result.confidence_distribution(truth))
-                    inside = tail > 0.2 if alternative == "greater" else tail < 0.8
-                covered += mass * inside / grid.size
-        assert covered == pytest.approx(0.8, abs=1.0 / grid.size)  # the grid is a midpoint rule for each corner
-
-
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
-@pytest.mark.parametrize("u", [-1.2, 0.4, 3.3, 5.9, 7.1])
-@pytest.mark.parametrize("level", [0.5, 0.95])
+@pytest.mark.parametrize(("u", "level"), [(-1.2, 0.95), (3.3, 0.5), (7.1, 0.95)])
 def test_interval_and_p_value_agree(f: TradeOff, u: float, level: float) -> None:
-    def p_value(null: float, alternative: str) -> float:
-        own = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
-        return own.pvalue
-
     for alternative in ("greater", "less", "two-sided"):
-        result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative)
-        low, high = result.confidence_interval(level)
+        low, high = asked(u, f, alternative).confidence_interval(level)
         assert low <= high
         assert alternative != "greater" or high == math.inf
         assert alternative != "less" or low == 0.0
-        for end in (low, high):
+        for end, outwards in ((low, 0.99), (high, 1.01)):
             if 0.0 < end < math.inf:
-                assert p_value(end, alternative) == pytest.approx(1 - level, abs=1e-10)
-        if 0.0 < low < math.inf:
-            assert p_value(low * 0.99, alternative) < 1 - level < p_value(low * 1.001, alternative)
-        if 0.0 < high < math.inf:
-            assert p_value(high * 1.01, alternative) < 1 - level < p_value(high * 0.999, alternative)
+                outside, there, inside = (asked(u, f, alternative, end * x).pvalue for x in (outwards, 1, 1 / outwards))
+                assert there == pytest.approx(1 - level, abs=1e-10)
+                assert outside < 1 - level < inside
 
 
 def test_ends_are_infinite_exactly_where_no_odds_ratio_is_ruled_out() -> None:
@@ -145,20 +95,17 @@ def test_ends_are_infinite_exactly_where_no_odds_ratio_is_ruled_out() -> None:
     f = approximate_dp(1.0)
     noise = f.canonical_noise()
     for u in np.linspace(-8.0, 14.0, 23):
-        low, high = odds_ratio_test(
-            u, rows=(R1, R2), column=C1, tradeoff=f, alternative="two-sided"
-        ).confidence_interval(0.95)
+        low, high = asked(u, f, "two-sided").confidence_interval(0.95)
         assert (low == 0.0) == (noise.cdf(0 - u) >= 0.025)
         assert (high == math.inf) == (noise.cdf(u - C1) >= 0.025)
-    bounded = approximate_dp(0.4, 0.05)  # its noise is bounded: far off the margins nothing is left
-    far = odds_ratio_test(40.0, rows=(R1, R2), column=C1, tradeoff=bounded, alternative="two-sided")
+    far = asked(40.0, approximate_dp(0.4, 0.05), "two-sided")  # bounded noise: far off the margins nothing is left
     assert far.confidence_interval() == (math.inf, math.inf)
     assert far.pvalue == 0.0
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
 def test_the_confidence_distribution_rises_and_has_the_bounds_as_quantiles(f: TradeOff) -> None:
-    result = odds_ratio_test(3.2, rows=(R1, R2), column=C1, tradeoff=f)
+    result = asked(3.2, f)
     w = np.array([0.0, *np.geomspace(1e-8, 1e8, 60), math.inf])
     rising = result.confidence_distribution(w)
     assert np.all(np.diff(rising) >= -1e-15)
@@ -182,50 +129,21 @@ def test_without_noise_it_is_fishers_test() -> None:
     assert smallest == pytest.approx(fisher, rel=1e-12)
 
 
-def test_exchanging_columns_turns_the_odds_ratio_over() -> None:
-    f = gaussian_dp(0.7)
-    one = odds_ratio_test(4.4, rows=(R1, R2), column=C1, tradeoff=f, null=2.0, alternative="two-sided")
-    other = odds_ratio_test(R1 - 4.4, rows=(R1, R2), column=R1 + R2 - C1, tradeoff=f, null=0.5, alternative="two-sided")
-    assert other.pvalue == pytest.approx(one.pvalue, rel=1e-12)
-    low, high = one.confidence_interval()
-    assert other.confidence_interval() == pytest.approx((1 / high, 1 / low), rel=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 300.0, 1e4])
+@pytest.mark.parametrize("epsilon", [1e-4, 1e4])
 def test_no_overflow_in_the_far_tails(epsilon: float) -> None:
     for u, alternative in itertools.product((-1e4, 5.0, 1e4), ("greater", "less", "two-sided")):
-        result = odds_ratio_test(
-            u, rows=(R1, R2), column=C1, tradeoff=approximate_dp(epsilon, 0.0), alternative=alternative
-        )
+        result = asked(u, approximate_dp(epsilon), alternative)
         assert 0.0 <= result.pvalue <= 1.0
         low, high = result.confidence_interval()
         assert 0.0 <= low <= high
-    assert odds_ratio_test(1e4, rows=(R1, R2), column=C1, tradeoff=gaussian_dp(1e4)).pvalue == 0.0
+    assert asked(1e4, gaussian_dp(1e4)).pvalue == 0.0
 
 
 def test_tiny_p_values_keep_their_digits() -> None:
     # Far above the margins only the last cell of E F(H - U) matters, up to the geometric tail of the noise.
-    f = approximate_dp(1.0)
-    u = 300.25
-    x, weights = masses(1.0)
-    expected = math.log(sum(w * math.exp(h) for h, w in zip(x, weights, strict=True)))
-    one = math.log(f.canonical_noise().cdf(0 - u))
-    result = odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f)
-    assert math.log(result.pvalue) == pytest.approx(one + expected, rel=1e-13)
-
-
-def test_a_million_in_the_margins() -> None:
-    margins = {"rows": (10**6, 10**6), "column": 10**6, "tradeoff": approximate_dp(1.0, 1e-6)}
-    u = 500_600.4
-    started = time.perf_counter()
-    result = odds_ratio_test(u, **margins)  # type: ignore[arg-type]
-    spent = time.perf_counter() - started
-    law = hypergeom(2 * 10**6, 10**6, 10**6)
-    near = np.arange(500_560, 500_660)
-    noise = margins["tradeoff"].canonical_noise()  # type: ignore[attr-defined]
-    expected = law.pmf(near) @ noise.cdf(near - u) + law.sf(near[-1])
-    assert result.pvalue == pytest.approx(expected, rel=1e-6)  # SciPy's factorials lose digits at this size
-    assert spent < 1.0  # the benchmark has the real figure; a loaded machine must not fail here
+    f, u = approximate_dp(1.0), 300.25
+    expected = math.log(masses(MIDDLE, 1.0) @ np.exp(corners(MIDDLE))) + math.log(f.canonical_noise().cdf(-u))
+    assert math.log(asked(u, f).pvalue) == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +158,6 @@ def test_a_million_in_the_margins() -> None:
         ({"tradeoff": tradeoff([0.5, 0.5], [0.9, 0.1])}, ValueError, "symmetric"),
         ({"alternative": "bigger"}, ValueError, "'greater', 'less', 'two-sided'"),
         ({"null": 0.0}, ValueError, "null"),
-        ({"null": math.inf}, ValueError, "null"),
         ({"statistic": math.nan}, ValueError, "statistic"),
         ({"statistic": [1.0, 2.0]}, TypeError, "one number"),
         ({"rows": (2**53, 1)}, ValueError, "2\\*\\*53"),
@@ -250,22 +167,16 @@ def test_bad_arguments_are_named(wrong: dict[str, object], error: type[Exception
     given = {"statistic": 3.0, "rows": (R1, R2), "column": C1, "tradeoff": approximate_dp(1.0), **wrong}
     with pytest.raises(error, match=message):
         odds_ratio_test(given.pop("statistic"), **given)  # type: ignore[arg-type]
-
-
-def test_bad_questions_to_a_result() -> None:
-    result = odds_ratio_test(3.0, rows=(R1, R2), column=C1, tradeoff=approximate_dp(1.0))
     with pytest.raises(ValueError, match="level"):
-        result.confidence_interval(95)
+        asked(3.0, approximate_dp(1.0)).confidence_interval(95)
     with pytest.raises(ValueError, match="odds_ratio must be at least 0"):
-        result.confidence_distribution(-1.0)
+        asked(3.0, approximate_dp(1.0)).confidence_distribution(-1.0)
 
 
 TABLE = xr.DataArray([[2, 4], [3, 6]], dims=("a", "b"), coords={"a": ["x", "y"], "b": ["u", "v"]})
-EXACT = [bdp.Exact(bdp.Margins(TABLE, ["a"]), TABLE.sum("b")), bdp.Exact(bdp.Margins(TABLE, ["b"]), TABLE.sum("a"))]
 INVARIANTS = bdp.Invariants(bdp.Margins(TABLE, ["a"], ["b"]))
-SQUARE = np.array([[1, -1], [-1, 1]])
 LAWS: list[NoiseLaw] = [
-    bdp.noise.KNorm(0.5, np.array([[1.3]])),
+    bdp.noise.KNorm(0.5, np.array([[-2.6]])),  # one of each pair v, -v is listed, and it may be the negative one
     bdp.noise.SemiKNorm(0.7, 2),
     bdp.noise.SubspaceNorm(0.3, "l1"),
     bdp.noise.SubspaceNorm(0.3, "l2"),
@@ -276,18 +187,11 @@ LAWS: list[NoiseLaw] = [
 ]
 
 
-def critical(corner: NoisyCorner, alpha: float, null: float, side: str) -> float:
-    """The statistic whose p-value is alpha."""
-    return float(
-        brentq(lambda u: NoisyCount(u, corner.family, corner.noise.noise).pvalue(math.log(null), side) - alpha, -40, 45)
-    )
-
-
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law: NoiseLaw) -> None:
     """At every null odds ratio, and for both alternatives; the noise law by its log-density along (1, -1, -1, 1) alone."""
-    release = bdp.Release(bdp.Frame.of(TABLE), (bdp.Measured(bdp.Identity(TABLE), TABLE.values, law),), tuple(EXACT))
-    corner = noisy_corner(release)
+    measured = bdp.Measured(bdp.Identity(TABLE), TABLE.values, law)
+    corner = noisy_corner(bdp.Release(bdp.Frame.of(TABLE), (measured,), tuple(both_margins(TABLE))))
     # By the midpoint rule; for whole-number noise the points are the steps.
     width = 1.0 if law.integer else 0.004
     j = np.arange(-100.0, 100.5) if law.integer else np.arange(-40.0, 40.0, width) + 0.5 * width
@@ -304,41 +208,21 @@ def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law: NoiseLaw) -> Non
     for alpha, null in ((0.05, 1.0), (0.2, 2.5)):
         table = nchypergeom_fisher(15, 6, 5, null).pmf(np.arange(6))
         for side, sign in (("greater", 1.0), ("less", -1.0)):
-            cut = critical(corner, alpha, null, side)
-            size = sum(
-                m * float(mass @ np.clip(0.5 + sign * (x + j - cut) / width, 0.0, 1.0)) for x, m in enumerate(table)
-            )
-            assert size == pytest.approx(alpha, rel=1e-4)
+
+            def excess(u: float, alpha: float = alpha, null: float = null, side: str = side) -> float:
+                return NoisyCount(u, corner.family, corner.noise.noise).pvalue(math.log(null), side) - alpha
+
+            cut = brentq(excess, -40, 45)
+            chances = [float(mass @ np.clip(0.5 + sign * (x + j - cut) / width, 0.0, 1.0)) for x in range(6)]
+            assert table @ chances == pytest.approx(alpha, rel=1e-4)
 
 
-def changed(tables: list[np.ndarray]) -> int:
-    """The most cells outside the last row and column that a difference changes."""
-    return max(int(np.count_nonzero(own[:-1, :-1])) for own in tables)
-
-
-def cycles(size: int, length: int) -> list[np.ndarray]:
-    """Differences of a square table in which `length` records exchange labels in a circle, all distinct."""
-    found = []
-    for rows in itertools.combinations(range(size), length):
-        for columns in itertools.permutations(range(size), length):
-            move = np.zeros((size, size), dtype=np.int64)
-            for k in range(length):
-                move[rows[k], columns[k]] += 1
-                move[rows[k], columns[(k + 1) % length]] -= 1
-            found.append(move)
-    return found
-
-
-@pytest.mark.parametrize(("size", "moves", "three"), [(3, 4, 3), (4, 4, 6)])
-def test_a_basis_of_a_larger_table_is_noisier_than_its_projection(size: int, moves: int, three: int) -> None:
-    """docs/papers/semi-dp.md: canonical normal noise on basis cells against SemiGaussian at the same mu, cell by cell."""
-    assert (changed(cycles(size, 2)), changed(cycles(size, 3))) == (moves, three)
-    basis = float(max(moves, three))  # variance at mu = 1: f tensored k times is sqrt(k) mu
+@pytest.mark.parametrize(("size", "basis"), [(3, 4.0), (4, 6.0)])
+def test_a_basis_of_a_larger_table_is_noisier_than_its_projection(size: int, basis: float) -> None:
+    """docs/papers/semi-dp.md: a record's move changes so many basis cells; canonical noise on them has that variance at mu = 1."""
     labels = [str(k) for k in range(size)]
     margins = bdp.Margins({"a": labels, "b": labels}, ["a"], ["b"])
-    law = bdp.SemiGaussian(margins, mu=1.0).law
-    projected = law.variance((size, size), bdp.Invariants(margins))
-    assert projected is not None
+    projected = bdp.SemiGaussian(margins, mu=1.0).law.variance((size, size), bdp.Invariants(margins))
     np.testing.assert_allclose(projected, 6.0 * (size - 1) ** 2 / size**2, rtol=1e-9)
     assert projected.max() < basis
 
@@ -357,11 +241,11 @@ def exactly(family: Family, odds: Fraction) -> dict[int, float]:
     return {x: float(weight / total) for x, weight in weights.items()}
 
 
-MARGINS = [(50, 50, 40), (3, 9, 10), (9, 3, 10), (1, 1, 1), (7, 0, 4), (0, 5, 2), (5, 6, 0), (5, 6, 11), (200, 31, 77)]
-FAMILIES = [*(Hypergeometric(*own) for own in MARGINS), Binomial(1), Binomial(30), Binomial(301)]
+MARGINS = [(3, 9, 10), (1, 1, 1), (7, 0, 4), (5, 6, 0), (5, 6, 11), (200, 31, 77)]
+FAMILIES = [*(Hypergeometric(*own) for own in MARGINS), Binomial(1), Binomial(301)]
 
 
-@pytest.mark.parametrize("odds", [Fraction(1), Fraction(1, 50), Fraction(7, 2), Fraction(10**9)], ids=str)
+@pytest.mark.parametrize("odds", [Fraction(1), Fraction(1, 50), Fraction(10**9)], ids=str)
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_masses_are_those_of_exact_arithmetic(family: Family, odds: Fraction) -> None:
     law, exact = family.masses(math.log(odds)), exactly(family, odds)
@@ -374,61 +258,8 @@ def test_masses_are_those_of_exact_arithmetic(family: Family, odds: Fraction) ->
     assert law.mean == pytest.approx(sum(x * mass for x, mass in exact.items()), rel=1e-12)
 
 
-@pytest.mark.parametrize("margins", [(60, 40, 30), (400, 900, 500)])
-@pytest.mark.parametrize("odds", [1.0, 0.3, 5.0])
-def test_masses_are_those_of_scipy(margins: tuple[int, int, int], odds: float) -> None:
-    r1, r2, c1 = margins
-    law = Hypergeometric(*margins).masses(math.log(odds))
-    kept = law.weights > 1e-12
-    expected = nchypergeom_fisher(r1 + r2, r1, c1, odds).pmf(law.points[kept])
-    np.testing.assert_allclose(law.weights[kept], expected, rtol=1e-7)  # SciPy's own accuracy
-
-
-def test_large_counts_against_scipy() -> None:
-    law = Hypergeometric(5000, 4000, 3000).masses(0.0)
-    kept = law.weights > 1e-20
-    np.testing.assert_allclose(law.weights[kept], hypergeom(9000, 5000, 3000).pmf(law.points[kept]), rtol=1e-9)
-    many = Binomial(10**6).masses(math.log(0.3 / 0.7))
-    kept = many.weights > 1e-20
-    np.testing.assert_allclose(many.weights[kept], binom(10**6, 0.3).pmf(many.points[kept]), rtol=1e-8)
-
-
-@pytest.mark.parametrize(("margins", "tolerance"), [((10**4, 9000, 8000), 1e-13), ((10**6, 10**6, 10**6), 5e-12)])
-def test_rounding_stays_small_with_large_margins(margins: tuple[int, int, int], tolerance: float) -> None:
-    # The mode and a point six standard deviations off, from log-factorials with 200 digits.
-    r1, r2, c1 = margins
-    family = Hypergeometric(*margins)
-    law = family.masses(0.0)
-    sd = math.sqrt(float(law.weights @ (law.points - law.mean) ** 2))
-    digits = ctx.dps
-    ctx.dps = 200
-    try:
-
-        def log_choose(n: int, k: int) -> arb:
-            return arb(n + 1).lgamma() - arb(k + 1).lgamma() - arb(n - k + 1).lgamma()
-
-        for x in (round(law.mean), round(law.mean + 6 * sd)):
-            exact = (log_choose(r1, x) + log_choose(r2, c1 - x) - log_choose(r1 + r2, c1)).exp()
-            assert law.weights[x - law.first] == pytest.approx(float(exact), rel=tolerance)
-    finally:
-        ctx.dps = digits
-
-
 @pytest.mark.parametrize("log_odds", [-math.inf, -1e6, 1e6, math.inf])
 def test_extreme_odds_put_all_mass_at_an_end(log_odds: float) -> None:
     law = Hypergeometric(10**6, 2 * 10**6, 2_500_000).masses(log_odds)
     assert law.weights.max() == 1.0
     assert law.points[law.weights.argmax()] == (10**6 if log_odds > 0 else 500_000)
-
-
-def test_significance_does_not_load_pymc() -> None:
-    program = (
-        "import sys, bayesdp\n"
-        "bayesdp.significance.binomial_test\n"
-        "print([name for name in ('pymc', 'pytensor', 'arviz') if name in sys.modules])"
-    )
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=root, timeout=120, check=True
-    )
-    assert done.stdout.strip() == "[]"

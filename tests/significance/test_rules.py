@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,12 +14,13 @@ from scipy.stats import binom, binomtest
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.significance import Rule, binomial_test, odds_ratio_test, umpu_odds_ratio, unbiased_odds_ratio
+from tests.significance.examples import corners, masses
 
 P, Q = [0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]
 STEPS = tradeoff(P, Q)
 TRADEOFFS = [approximate_dp(1.0), approximate_dp(0.4, 0.05), gaussian_dp(0.8), STEPS]
 ALTERNATIVES = ("greater", "less", "two-sided")
-MARGINS = [(9, 7, 6), (3, 12, 10), (1, 1, 1), (4, 4, 8)]
+MARGINS = [(9, 7, 6), (3, 12, 10), (9, 7, 6), (1, 1, 1)]
 ODDS = np.array([0.0, *np.geomspace(1e-3, 1e3, 25), math.inf])
 
 
@@ -28,19 +29,6 @@ def every_rule(alpha: float, margins: tuple[int, int, int], f: TradeOff, null: f
     given = {"rows": (r1, r2), "column": c1, "tradeoff": f, "null": null}
     umpu = [umpu_odds_ratio(alpha, **given, alternative=own) for own in ALTERNATIVES]  # type: ignore[arg-type]
     return [*umpu, unbiased_odds_ratio(alpha, **given)]  # type: ignore[arg-type]
-
-
-def corners(margins: tuple[int, int, int]) -> np.ndarray:
-    r1, r2, c1 = margins
-    return np.arange(max(0, c1 - r2), min(r1, c1) + 1)
-
-
-def masses(margins: tuple[int, int, int], odds_ratio: float) -> np.ndarray:
-    """Fisher's noncentral hypergeometric law from binomial coefficients."""
-    r1, r2, c1 = margins
-    x = corners(margins)
-    weights = np.array([math.comb(r1, int(k)) * math.comb(r2, c1 - int(k)) for k in x]) * odds_ratio ** x.astype(float)
-    return np.asarray(weights / weights.sum())
 
 
 def test_noise_that_binary64_cannot_carry_is_refused_and_wider_noise_has_its_size() -> None:
@@ -83,9 +71,8 @@ def test_margins_too_large_for_the_sum_are_refused_before_the_memory_is_gone() -
     assert few.pvalue == pytest.approx(chance @ tails, rel=1e-9)
 
 
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
-@pytest.mark.parametrize("margins", MARGINS, ids=str)
-@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.4, 0.97])
+@pytest.mark.parametrize(("f", "margins"), zip(TRADEOFFS, MARGINS, strict=True), ids=str)
+@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.97])
 def test_semi_dp_size_and_unbiasedness(f: TradeOff, margins: tuple[int, int, int], alpha: float) -> None:
     for null in (1.0, 0.3):
         for rule in every_rule(alpha, margins, f, null):
@@ -103,14 +90,6 @@ def test_semi_dp_size_and_unbiasedness(f: TradeOff, margins: tuple[int, int, int
                 side = (null < ODDS) if rule.form == "greater" else (null > ODDS)
                 assert np.all(power[side] >= alpha - slack)
                 assert np.all(power[~side] <= alpha + slack)
-
-
-@pytest.mark.parametrize("margins", MARGINS[:2], ids=str)
-def test_power_is_the_expectation_of_the_test(margins: tuple[int, int, int]) -> None:
-    for rule in every_rule(0.1, margins, gaussian_dp(1.0), 2.0):
-        for odds_ratio in (0.01, 1.0, 2.0, 30.0):
-            expected = masses(margins, odds_ratio) @ rule.probability(corners(margins))
-            assert rule.power(odds_ratio) == pytest.approx(expected, rel=1e-12)
 
 
 def lines(f: TradeOff) -> list[tuple[float, float]]:
@@ -154,47 +133,21 @@ def best_power(
 
 
 @pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
-@pytest.mark.parametrize("margins", [(9, 7, 6), (3, 12, 10), (8, 8, 8)], ids=str)
-@pytest.mark.parametrize("null", [1.0, 2.5])
+@pytest.mark.parametrize(("margins", "null"), [((9, 7, 6), 2.5), ((3, 12, 10), 1.0)], ids=str)
 def test_no_semi_dp_test_has_more_power(f: TradeOff, margins: tuple[int, int, int], null: float) -> None:
     # Tangents from below leave room: up to 5e-4 for the curved f. The others are exact, up to the solver's 1e-7.
     room = 5e-4 if f == TRADEOFFS[2] else 1e-7
     for alpha in (0.05, 0.3):
         greater, less, both, noisy = every_rule(alpha, margins, f, null)
         for odds_ratio in (0.05, 0.5, 4.0, 60.0):
-            if odds_ratio > null:
-                best = best_power(f, margins, alpha, null, odds_ratio, two_sided=False)
-                assert best - room < greater.power(odds_ratio) < best + 1e-7
-            elif odds_ratio < null:
-                best = best_power(f, margins, alpha, null, odds_ratio, two_sided=False)
-                assert best - room < less.power(odds_ratio) < best + 1e-7
+            best = best_power(f, margins, alpha, null, odds_ratio, two_sided=False)
+            assert best - room < (greater if odds_ratio > null else less).power(odds_ratio) < best + 1e-7
             best = best_power(f, margins, alpha, null, odds_ratio, two_sided=True)
             assert best - room < both.power(odds_ratio) < best + 1e-7
             assert noisy.power(odds_ratio) < best + 1e-7
 
 
-def test_the_noisy_two_sided_test_is_weaker_and_so_not_called_umpu() -> None:
-    *_, both, noisy = every_rule(0.3, (9, 7, 6), approximate_dp(1.0))
-    assert noisy.power(4.0) < both.power(4.0) - 1e-3
-
-
-@pytest.mark.parametrize("base", [approximate_dp(0.5), approximate_dp(0.3, 0.01), gaussian_dp(0.4), STEPS], ids=repr)
-@pytest.mark.parametrize("distance", [2, 3])
-def test_more_power_than_the_route_of_group_privacy(base: TradeOff, distance: int) -> None:
-    # A DP test for neighbours, whose promise for groups of the semi-adjacent size is f, against the best test for f.
-    f = base.group(distance)
-    margins, odds = (16, 14, 12), ODDS[1:-1:2]
-    naive, best = every_rule(0.05, margins, base), every_rule(0.05, margins, f)
-    for rule, better in zip(naive[:3], best[:3], strict=True):
-        side = odds > 1.2 if rule.form == "greater" else odds < 0.8 if rule.form == "less" else np.abs(odds - 1) > 0.2
-        phi = rule.probability(corners(margins))
-        assert np.all(phi[1:] <= f.power(phi[:-1]) + 1e-13)  # it does satisfy Semi-DP with f
-        gain = (better.power(odds) - rule.power(odds))[side]
-        assert np.all(gain > 0.0)
-        assert gain.max() > 0.02
-
-
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("f", [TRADEOFFS[1], TRADEOFFS[2]], ids=repr)
 def test_p_values_and_rules_decide_alike(f: TradeOff) -> None:
     margins = (9, 7, 6)
     greater, less, _, noisy = every_rule(0.05, margins, f, 1.5)
@@ -215,13 +168,6 @@ def test_p_values_and_rules_decide_alike(f: TradeOff) -> None:
             rejected = edges.get(rule.form, np.abs(u - rule.centre) > rule.threshold)
             assert rule.probability(corner) == pytest.approx(rejected.mean(), abs=1e-4)
             assert rule.rejects(u[17]) == bool(rejected[17])
-
-
-def test_two_sided_tests_are_centred_where_the_law_is_symmetric() -> None:
-    for rule in every_rule(0.05, (8, 8, 8), approximate_dp(0.7))[2:]:
-        assert rule.centre == pytest.approx(4.0, abs=1e-9)
-        phi = rule.probability(corners((8, 8, 8)))
-        np.testing.assert_allclose(phi, phi[::-1], atol=1e-12)
 
 
 def exact_masses(margins: tuple[int, int, int], sds: float) -> tuple[np.ndarray, np.ndarray]:
@@ -251,11 +197,10 @@ def exact_masses(margins: tuple[int, int, int], sds: float) -> tuple[np.ndarray,
 
 @pytest.mark.parametrize(
     ("margins", "tolerance"),
-    [((10**4, 9000, 8000), 1e-12), ((10**4, 10**4, 30), 1e-12), ((10**6, 900_000, 10**6), 1e-9)],
+    [((10**4, 9000, 8000), 1e-12), ((10**4, 10**4, 30), 1e-12), ((10**5, 90_000, 10**5), 1e-10)],
 )
-@pytest.mark.parametrize("f", [approximate_dp(1.0, 1e-6), gaussian_dp(0.3)], ids=repr)
-def test_size_with_large_margins(margins: tuple[int, int, int], tolerance: float, f: TradeOff) -> None:
-    x, weights = exact_masses(margins, 12.0)
+def test_size_with_large_margins(margins: tuple[int, int, int], tolerance: float) -> None:
+    x, weights, f = *exact_masses(margins, 12.0), approximate_dp(1.0, 1e-6)
     for alpha in (0.05, 1e-5):
         for rule in every_rule(alpha, margins, f):
             phi = rule.probability(x)
@@ -265,31 +210,6 @@ def test_size_with_large_margins(margins: tuple[int, int, int], tolerance: float
                 assert abs(math.fsum(weights * centred * phi)) < 1e-9
 
 
-def test_bad_questions_to_a_rule() -> None:
-    given = {"rows": (9, 7), "column": 6, "tradeoff": approximate_dp(1.0)}
-    rule = umpu_odds_ratio(0.05, **given, alternative="two-sided")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="from 0 to 6"):
-        rule.probability(7)
-    with pytest.raises(ValueError, match="whole numbers"):
-        rule.probability(2.5)
-    with pytest.raises(ValueError, match="at least 0"):
-        rule.power([1.0, -2.0])
-    with pytest.raises(ValueError, match="needs the data"):
-        rule.rejects(3.0)
-    for alpha in (0.0, 1.0, 5):
-        with pytest.raises(ValueError, match="alpha"):
-            umpu_odds_ratio(alpha, **given)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'two-sided'"):
-        umpu_odds_ratio(0.05, **given, alternative="both")  # type: ignore[arg-type]
-
-
-PROVED = [
-    approximate_dp(1.0),
-    approximate_dp(0.4, 0.05),
-    approximate_dp(0.0, 0.2),
-    gaussian_dp(0.8),
-    tradeoff([0.6, 0.25, 0.1, 0.05], [0.05, 0.1, 0.25, 0.6]),
-]
 PROOF = (9, 8, 7)
 SLACK = 1e-10
 
@@ -321,8 +241,7 @@ def unbiased_tests(f: TradeOff, alpha: float, rng: np.random.Generator, number: 
     return found
 
 
-@pytest.mark.parametrize("f", PROVED, ids=repr)
-@pytest.mark.parametrize("alpha", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize(("f", "alpha"), [(TRADEOFFS[1], 0.05), (TRADEOFFS[2], 0.8), (STEPS, 0.3)], ids=str)
 def test_each_step_of_the_proof(f: TradeOff, alpha: float) -> None:
     rng = np.random.default_rng(1806)
     x, p = corners(PROOF), masses(PROOF, 1.0)
@@ -352,19 +271,6 @@ def test_each_step_of_the_proof(f: TradeOff, alpha: float) -> None:
     assert (1.0, -1.0, 1.0) in patterns
 
 
-def test_a_test_of_another_form_fails_a_step() -> None:
-    """The pattern of signs is not automatic: the noisy test, of the same size and unbiased, has no plus at the ends."""
-    from bayesdp.significance import unbiased_odds_ratio
-
-    x, f = corners(PROOF), approximate_dp(1.0)
-    given = {"rows": PROOF[:2], "column": PROOF[2], "tradeoff": f}
-    noisy = unbiased_odds_ratio(0.3, **given).probability(x)  # type: ignore[arg-type]
-    best = umpu_odds_ratio(0.3, **given, alternative="two-sided").probability(x)  # type: ignore[arg-type]
-    d = noisy - best
-    signs = np.sign(d[np.abs(d) > 1e-8])
-    assert tuple(signs[np.insert(np.diff(signs) != 0, 0, True)].tolist()) == (-1.0, 1.0, -1.0)
-
-
 F = approximate_dp(1.0, 0.01)
 
 
@@ -379,8 +285,7 @@ def test_numbers_computed_elsewhere() -> None:
     assert both.confidence_interval(0.95) == pytest.approx((0.42770, 0.79058), abs=5e-6)
 
 
-@pytest.mark.parametrize("f", [F, approximate_dp(0.5), gaussian_dp(1.0)], ids=repr)
-@pytest.mark.parametrize("theta", [0.1, 0.5, 0.83])
+@pytest.mark.parametrize(("f", "theta"), [(F, 0.1), (gaussian_dp(1.0), 0.5)], ids=str)
 def test_size_and_coverage_over_theta(f: TradeOff, theta: float) -> None:
     # P(p <= alpha) = 1 - coverage at the truth. Two published implementations fail here: sizes of 1 - alpha, intervals
     # around the estimate. The law of Z from SciPy's masses, its noise at quantiles (a midpoint rule in each cell).
@@ -397,25 +302,17 @@ def test_size_and_coverage_over_theta(f: TradeOff, theta: float) -> None:
             assert size == pytest.approx(alpha, abs=1.0 / grid.size)
 
 
-@pytest.mark.parametrize("z", [-4.0, -0.3, 0.0, 2.2, 6.0, 9.9, 12.0, 12.4, 17.0])
+@pytest.mark.parametrize("z", [-4.0, 0.0, 6.0, 12.4])
 @pytest.mark.parametrize("alternative", ["greater", "less", "two-sided"])
 @pytest.mark.parametrize("f", [approximate_dp(0.8, 0.02), gaussian_dp(0.6)], ids=repr)
 def test_the_interval_holds_exactly_the_proportions_that_are_not_rejected(
     f: TradeOff, z: float, alternative: str
 ) -> None:
     low, high = binomial_test(z, 12, 0.5, tradeoff=f, alternative=alternative).confidence_interval(0.9)
-    for theta in np.linspace(0.001, 0.999, 230):
+    for theta in np.linspace(0.001, 0.999, 60):
         p = binomial_test(z, 12, float(theta), tradeoff=f, alternative=alternative).pvalue
         if abs(p - 0.1) > 1e-9:
             assert (p > 0.1) == (low < theta < high)
-
-
-def test_the_one_sided_p_value_rises_with_the_proportion_up_to_the_bound() -> None:
-    theta = np.linspace(0.01, 0.99, 99)
-    rising = [binomial_test(6.4, 12, p, tradeoff=F, alternative="greater").pvalue for p in theta]
-    assert np.all(np.diff(rising) > 0)
-    low = binomial_test(6.4, 12, tradeoff=F, alternative="greater").confidence_interval(0.8).low
-    assert binomial_test(6.4, 12, low, tradeoff=F, alternative="greater").pvalue == pytest.approx(0.2, abs=1e-11)
 
 
 def test_without_noise_it_is_the_binomial_test() -> None:
@@ -424,46 +321,44 @@ def test_without_noise_it_is_the_binomial_test() -> None:
     assert result.pvalue == pytest.approx(binomtest(9, 20, 0.3, alternative="greater").pvalue, rel=1e-12)
 
 
-@pytest.mark.parametrize("f", [F, gaussian_dp(0.1)], ids=repr)
-def test_a_million_trials(f: TradeOff) -> None:
-    n, z = 10**6, 301_000.4
+def test_a_million_trials() -> None:
+    n, z, f = 10**6, 301_000.4, gaussian_dp(0.1)
     result = binomial_test(z, n, 0.3, tradeoff=f, alternative="greater")
     x = np.arange(n + 1)
     assert result.pvalue == pytest.approx(binom.pmf(x, n, 0.3) @ f.canonical_noise().cdf(x - z), rel=1e-7)
     low, high = binomial_test(z, n, 0.3, tradeoff=f).confidence_interval(0.95)
-    spread = 1.959964 * np.sqrt(0.301 * 0.699 / n + (10 / n) ** 2 * (f != F))
+    spread = 1.959964 * np.sqrt(0.301 * 0.699 / n + (10 / n) ** 2)
     assert (low, high) == pytest.approx((0.3010004 - spread, 0.3010004 + spread), abs=3e-6)
 
 
-def test_no_overflow() -> None:
-    for z, epsilon in itertools.product((-1e6, 3.0, 1e6), (1e-3, 1.0, 1e4)):
-        for alternative in ("greater", "less", "two-sided"):
-            result = binomial_test(z, 10, 0.5, tradeoff=approximate_dp(epsilon), alternative=alternative)
-            assert 0.0 <= result.pvalue <= 1.0
-            low, high = result.confidence_interval()
-            assert 0.0 <= low <= high <= 1.0
+def binomial(statistic: float = 3.0, n: float = 10, p: float = 0.5, f: object = F, **others: str) -> object:
+    return binomial_test(statistic, n, p, tradeoff=f, **others)  # type: ignore[arg-type]
+
+
+def rule(alpha: float = 0.05, alternative: str = "two-sided") -> Rule:
+    return umpu_odds_ratio(alpha, rows=(9, 7), column=6, tradeoff=approximate_dp(1.0), alternative=alternative)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "message"),
+    ("call", "message"),
     [
-        ({"n": 0}, ValueError, "n must be"),
-        ({"n": 2.5}, TypeError, "n must be"),
-        ({"p": 0.0}, ValueError, "p must lie strictly between 0 and 1"),
-        ({"p": 40}, ValueError, "p must lie"),
-        ({"statistic": np.inf}, ValueError, "statistic"),
-        ({"tradeoff": 1.0}, TypeError, "tradeoff"),
-        ({"alternative": "two.sided"}, ValueError, "two-sided"),
-        ({"n": 2**53}, ValueError, "2\\*\\*53"),
+        (lambda: binomial(n=0), "n must be"),
+        (lambda: binomial(n=2.5), "n must be"),
+        (lambda: binomial(p=0.0), "p must lie strictly between 0 and 1"),
+        (lambda: binomial(math.inf), "statistic"),
+        (lambda: binomial(f=1.0), "tradeoff"),
+        (lambda: binomial(alternative="two.sided"), "two-sided"),
+        (lambda: binomial(n=2**53), r"2\*\*53"),
+        (lambda: binomial().confidence_interval(0.0), "level"),
+        (lambda: rule().probability(7), "from 0 to 6"),
+        (lambda: rule().probability(2.5), "whole numbers"),
+        (lambda: rule().power([1.0, -2.0]), "at least 0"),
+        (lambda: rule().rejects(3.0), "needs the data"),
+        (lambda: rule(0.0), "alpha"),
+        (lambda: rule(1.0), "alpha"),
+        (lambda: rule(alternative="both"), "'two-sided'"),
     ],
 )
-def test_bad_arguments_are_named(wrong: dict[str, object], error: type[Exception], message: str) -> None:
-    given = {"statistic": 3.0, "n": 10, "p": 0.5, "tradeoff": F, **wrong}
-    with pytest.raises(error, match=message):
-        binomial_test(**given)  # type: ignore[arg-type]
-
-
-def test_bad_questions_to_a_result() -> None:
-    result = binomial_test(3.0, 10, tradeoff=F)
-    with pytest.raises(ValueError, match="level"):
-        result.confidence_interval(0.0)
+def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
