@@ -51,10 +51,7 @@ def test_the_caller_keeps_no_way_into_the_values():
     [
         ([[1, np.nan], [3, 4]], r"no number for county=Alpha, education=High.*unmeasured="),
         ([[1, np.inf], [3, 4]], r"finite, but county=Alpha, education=High is"),
-        (
-            [[1, 2.5], [3, 4]],
-            r"whole numbers under the law 'discrete-gaussian'.*High is 2\.5.*post-processed",
-        ),
+        ([[1, 2.5], [3, 4]], r"whole numbers under the law 'discrete-gaussian'.*High is 2\.5.*post-processed"),
         ([[1, 2**53], [3, 4]], r"smaller than 2\*\*53.*education=High"),
         ([[1, 2]], r"shape \(2, 2\)"),
     ],

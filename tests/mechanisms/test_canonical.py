@@ -216,10 +216,7 @@ def test_the_posterior_against_enumeration(f: TradeOff) -> None:
     release = bdp.Release.from_published(
         PAIRED,
         [bdp.Measured(SemiCanonical(BOTH, f).released_query, [value], Canonical(f))],
-        [
-            bdp.Exact(Margins(PAIRED, ["sex"]), [8, 8]),
-            bdp.Exact(Margins(PAIRED, ["admission"]), [7, 9]),
-        ],
+        [bdp.Exact(Margins(PAIRED, ["sex"]), [8, 8]), bdp.Exact(Margins(PAIRED, ["admission"]), [7, 9])],
     )
     rate = np.array([[3.0, 6.0], [4.0, 4.0]])
     corners = np.arange(8)

@@ -111,12 +111,7 @@ def test_no_wrong_table_shows_in_an_error(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("make", "additive"),
-    [
-        (subspace.project, True),
-        (subspace.project, False),
-        (subspace.extend, False),
-        (semi_dp.semi_project, True),
-    ],
+    [(subspace.project, True), (subspace.project, False), (subspace.extend, False), (semi_dp.semi_project, True)],
 )
 def test_no_wrong_table_shows_in_an_error_of_a_framework(make: Any, additive: bool) -> None:
     if make is semi_dp.semi_project:

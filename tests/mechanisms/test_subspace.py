@@ -194,8 +194,7 @@ def test_the_worst_neighbours_lose_exactly_what_is_stated(
 
 
 @pytest.mark.parametrize(
-    ("stated", "length"),
-    [({"mu": 0.5}, 0.5), ({"rho": 0.02}, 0.2), ({"epsilon": 1.0, "delta": 1e-6}, None)],
+    ("stated", "length"), [({"mu": 0.5}, 0.5), ({"rho": 0.02}, 0.2), ({"epsilon": 1.0, "delta": 1e-6}, None)]
 )
 def test_all_ways_of_stating_the_loss(stated: dict[str, float], length: float | None) -> None:
     mechanism = CorrelatedGaussian(Totals(AGES), query=BELOW, **stated)
