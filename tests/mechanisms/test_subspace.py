@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from itertools import permutations
 
 import numpy as np
 import numpy.typing as npt
@@ -90,15 +89,6 @@ def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invaria
     assert worst > 0.55
 
 
-def test_extended_noise_is_never_larger_than_projected_gaussian_noise():
-    for invariants, query in ((BOTH, None), (bdp.Totals(GRID), STACKED), (bdp.Margins(GRID, ["row"]), None)):
-        projected = bdp.ProjectedGaussian(invariants, mu=1.0, query=query)
-        extended = bdp.ExtendedGaussian(invariants, mu=1.0, query=query)
-        correlated = bdp.CorrelatedGaussian(invariants, mu=1.0, query=query)
-        assert extended.error <= projected.error * (1 + 1e-12)
-        assert correlated.error <= extended.error * (1 + 1e-9)
-
-
 def test_projected_laplace_noise_is_not_laplace_noise_given_the_invariants():
     # Two cells with a known sum. Projected: (e1 - e2) / 2 in the first cell. Given e1 + e2 = 0: density exp(-2 |z| / b) / b.
     relations = bdp.Invariants(bdp.Totals({"county": ["p", "q"]}))
@@ -118,32 +108,21 @@ def test_projected_laplace_noise_is_not_laplace_noise_given_the_invariants():
     assert abs(density(0.0) - conditional(0.0)) > 0.4
 
 
-def test_the_scale_is_below_that_of_lemma_3_4_and_files_may_say_how_it_was_found():
+def test_the_scale_is_below_that_of_lemma_3_4():
     mechanism = bdp.ProjectedGaussian(bdp.Totals(LINE), epsilon=0.5, delta=1e-5)
     assert mechanism.sigma < lemma_3_4_sigma(0.5, 1e-5, mechanism.sensitivity)
-    earlier = mechanism.describe() | {"calibration": "analytic"}
-    assert type(mechanism).from_description(earlier, LINE) == mechanism
-    with pytest.raises(ValueError, match=r"calibration of the mechanism .* must be 'analytic'"):
-        type(mechanism).from_description(earlier | {"calibration": "lemma 3.4"}, LINE)
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="determine every answer"):
-        bdp.ProjectedLaplace(bdp.Margins(GRID, ["row"]), 1.0, query=bdp.Totals(GRID))
-    with pytest.raises(ValueError, match="about the table of the invariants"):
-        bdp.ExtendedLaplace(bdp.Totals(GRID), 1.0, query=bdp.Totals(LINE))
-    with pytest.raises(TypeError, match="query must be Identity"):
-        bdp.ExtendedGaussian(bdp.Totals(GRID), mu=1.0, query="row")
-    with pytest.raises(ValueError, match="delta"):
-        bdp.ExtendedGaussian(bdp.Totals(GRID), epsilon=1.0, delta=1.5)
-    with pytest.raises(ValueError, match="epsilon"):
-        bdp.ProjectedLaplace(bdp.Totals(GRID), 0.0)
-    with pytest.raises(ValueError, match="neighbours"):
-        bdp.ProjectedLaplace(bdp.Totals(GRID), 1.0, neighbours="friends")
-    released = bdp.ProjectedLaplace(bdp.Totals(GRID), 1.0).release(TABLE, rng=np.random.default_rng(1))
-    moved = bdp.Measured(bdp.Identity(GRID), released.values.values + 0.5, released.measurements[0].law)
-    with pytest.raises(ValueError, match="keeps its invariants"):
-        bdp.Release.from_published(GRID, measured=[moved], exact=released.exact)
+@pytest.mark.parametrize(
+    ("kind", "word", "known"),
+    [(bdp.ProjectedGaussian, "calibration", "analytic"), (CorrelatedGaussian, "method", "factorization")],
+)
+def test_files_may_say_how_the_noise_was_found(kind, word, known):
+    mechanism = kind(bdp.Totals(LINE), mu=0.5)
+    earlier = mechanism.describe() | {word: known}
+    assert Mechanism.from_description(earlier, LINE) == mechanism
+    with pytest.raises(ValueError, match=rf"{word} of the mechanism .* must be '{known}'"):
+        Mechanism.from_description(earlier | {word: "other"}, LINE)
 
 
 type Floats = npt.NDArray[np.float64]
@@ -254,14 +233,6 @@ def test_losses_of_the_differences_that_are_kept() -> None:
     assert substituted.loss["epsilon"] == pytest.approx(neighbours.loss["epsilon"]) == 1.0
 
 
-def test_files_may_say_how_the_covariance_was_found() -> None:
-    mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW)
-    earlier = mechanism.describe() | {"method": "factorization"}
-    assert Mechanism.from_description(earlier, AGES) == mechanism
-    with pytest.raises(ValueError, match="method of the mechanism 'correlated-gaussian' must be 'factorization'"):
-        Mechanism.from_description(earlier | {"method": "ellipsoid"}, AGES)
-
-
 def test_released_noise_has_the_covariance() -> None:
     mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW)
     size, covariance = 4000, mechanism.covariance
@@ -272,86 +243,64 @@ def test_released_noise_has_the_covariance() -> None:
     assert np.all(np.abs(noise.T @ noise / size - covariance) < 5 * error)
 
 
+def moved_by_half() -> bdp.Release:
+    released = bdp.ProjectedLaplace(bdp.Totals(GRID), 1.0).release(TABLE, rng=np.random.default_rng(1))
+    moved = bdp.Measured(bdp.Identity(GRID), released.values.values + 0.5, released.measurements[0].law)
+    return bdp.Release.from_published(GRID, measured=[moved], exact=released.exact)
+
+
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("make", "message"),
     [
-        (lambda: CorrelatedGaussian(Totals(AGES)), ValueError, "state the loss by"),
-        (
-            lambda: CorrelatedGaussian(Totals(AGES), epsilon=1.0, delta=0.0),
-            ValueError,
-            "delta must lie strictly between",
-        ),
-        (
-            lambda: CorrelatedGaussian(Invariants(None, AGES), mu=1.0),
-            ValueError,
-            "span 6 of the 7 dimensions of the noise.*add the total number of records to the invariants",
-        ),
-        (
-            lambda: CorrelatedGaussian(Totals(AGES), mu=1.0, query=Totals(AGES)),
-            ValueError,
-            "invariants determine every answer",
-        ),
-        (
-            lambda: CorrelatedGaussian(Totals(labels(220)), mu=1.0),
-            ValueError,
-            "query has 24090 differences of neighbours in 219 dimensions; .* at most 20000 in 300",
-        ),
+        (lambda: bdp.ProjectedLaplace(bdp.Margins(GRID, ["row"]), 1.0, query=bdp.Totals(GRID)), "determine every answer"),
+        (lambda: bdp.ExtendedLaplace(bdp.Totals(GRID), 1.0, query=bdp.Totals(LINE)), "about the table of the invariants"),
+        (lambda: bdp.ExtendedGaussian(bdp.Totals(GRID), mu=1.0, query="row"), "query must be Identity"),
+        (lambda: bdp.ExtendedGaussian(bdp.Totals(GRID), epsilon=1.0, delta=1.5), "delta"),
+        (lambda: bdp.ProjectedLaplace(bdp.Totals(GRID), 0.0), "epsilon"),
+        (lambda: bdp.ProjectedLaplace(bdp.Totals(GRID), 1.0, neighbours="friends"), "neighbours"),
+        (lambda: CorrelatedGaussian(Totals(AGES)), "state the loss by"),
+        (lambda: CorrelatedGaussian(Totals(AGES), epsilon=1.0, delta=0.0), "delta must lie strictly between"),
+        (lambda: CorrelatedGaussian(Invariants(None, AGES), mu=1.0),
+         "span 6 of the 7 dimensions of the noise.*add the total number of records to the invariants"),
+        (lambda: CorrelatedGaussian(Totals(AGES), mu=1.0, query=Totals(AGES)), "invariants determine every answer"),
+        (lambda: CorrelatedGaussian(Totals(labels(220)), mu=1.0),
+         "query has 24090 differences of neighbours in 219 dimensions; .* at most 20000 in 300"),
+        (moved_by_half, "keeps its invariants"),
     ],
-)
-def test_bad_arguments_are_named(make, error, message) -> None:
-    with pytest.raises(error, match=message):
+)  # fmt: skip
+def test_bad_arguments_are_named(make, message) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
         make()
 
 
 CELLS = {"cell": range(4)}
 TOTAL = Totals(CELLS)
-LINE_COUNTS = np.array([3, 0, 5, 2])
-MECHANISMS = {
-    "projected gaussian": m.ProjectedGaussian(TOTAL, mu=0.6),
-    "extended gaussian": m.ExtendedGaussian(TOTAL, mu=0.6),
-    "correlated gaussian": m.CorrelatedGaussian(TOTAL, mu=0.6),
-    "projected laplace": m.ProjectedLaplace(TOTAL, 0.6),
-    "extended laplace": m.ExtendedLaplace(TOTAL, 0.6),
-    "k-norm": m.KNorm(TOTAL, 0.6),
-    "lattice laplace": m.LatticeLaplace(TOTAL, 0.6),
-    "lattice gaussian": m.LatticeGaussian(TOTAL, rho=0.1),
-}
+KEPT = [*(kind(TOTAL, mu=0.6) for kind in GAUSSIAN), *(kind(TOTAL, 0.6) for kind in PURE)]
+KEPT += [m.LatticeLaplace(TOTAL, 0.6), m.LatticeGaussian(TOTAL, rho=0.1)]
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_what_is_left_without_the_row_space_lies_in_the_null_space(name: str) -> None:
+@pytest.mark.parametrize("mechanism", KEPT, ids=repr)
+def test_what_is_left_without_the_row_space_lies_in_the_null_space(mechanism: Mechanism) -> None:
     """``M(x) - Pi_R A(x)`` has no total, exactly, and lies around ``Pi_N A(x)``: the noise is M minus A, which sums to zero."""
-    mechanism = MECHANISMS[name]
-    invariants = mechanism.answer_invariants
-    released = np.asarray(mechanism.release(LINE_COUNTS, rng=3).values, dtype=np.float64)
-    row_space = LINE_COUNTS - invariants.project(LINE_COUNTS.astype(float))
-    hat = released - row_space
+    x = np.array([3.0, 0.0, 5.0, 2.0])
+    released = np.asarray(mechanism.release(x, rng=3).values, dtype=np.float64)
+    null = mechanism.answer_invariants.project
+    hat = released - (x - null(x))
     assert abs(hat.sum()) < 1e-9
-    np.testing.assert_allclose(hat, invariants.project(hat), atol=1e-9)
-    np.testing.assert_allclose(hat - invariants.project(LINE_COUNTS.astype(float)), released - LINE_COUNTS, atol=1e-9)
+    np.testing.assert_allclose(hat, null(hat), atol=1e-9)
 
 
 def test_the_converse_by_enumeration() -> None:
     """A mechanism that is not additive: randomised response on the difference of two cells, the sum of the pair exact.
 
-    Its invariants hold, and it is private on the null space. The extension of its null space part has the same law: for every
-    table of three records, output by output, and the loss of both over all neighbours with the same and with other sums is one.
+    The loss of its null space part is its own, over all neighbours among tables of three records.
     """
-    tables = [(a, 3 - a) for a in range(4)]
-    laws = {x: np.full(4, 0.1) + 0.6 * (np.arange(4) == x[0]) for x in tables}  # P(M(x) = (y, 3 - y))
     null = np.array([1.0, -1.0]) / math.sqrt(2)
-
-    def hat(x: tuple[int, int]) -> dict[float, float]:
-        """The law of the coordinate of ``M(x) - Pi_R A(x)``."""
-        return {round(float(null @ np.array([y, 3 - y])), 9): laws[x][y] for y in range(4)}
-
-    for x in tables:
-        row_space = np.array(x) - null * (null @ np.array(x))
-        again = {tuple(np.round(row_space + null * c).astype(int)): p for c, p in hat(x).items()}
-        assert again == {(y, 3 - y): laws[x][y] for y in range(4)}  # Pi_R A plus the private part is M
-    loss_hat = max(math.log(hat(x)[c] / hat(y)[c]) for x, y in permutations(tables, 2) for c in hat(x))
-    loss_m = max(float(np.log(laws[x] / laws[y]).max()) for x, y in permutations(tables, 2))
-    assert loss_hat == pytest.approx(loss_m) == pytest.approx(math.log(7))
+    law = {a: np.full(4, 0.1) + 0.6 * (np.arange(4) == a) for a in range(4)}  # P(M(a, 3 - a) = (y, 3 - y))
+    hat = {a: {round(float(null @ np.array([y, 3 - y])), 9): law[a][y] for y in range(4)} for a in law}
+    loss_hat = max(math.log(hat[a][c] / hat[b][c]) for a, b in itertools.permutations(law, 2) for c in hat[a])
+    loss = max(float(np.log(law[a] / law[b]).max()) for a, b in itertools.permutations(law, 2))
+    assert loss_hat == pytest.approx(loss) == pytest.approx(math.log(7))
 
 
 HADAMARD = np.array([[1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1]])  # twice orthonormal coordinates of the null space
