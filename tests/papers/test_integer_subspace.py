@@ -87,16 +87,12 @@ def test_steps_are_drawn_from_these_masses(law, b, make_rng):
     assert pvalue(draws[:, None], k[:, None], mass / mass.sum()) > LEVEL
 
 
-# 21 tests at the level LEVEL: a correct sampler with other seeds fails one of them in 480 runs. Autocorrelation times
-# are below 6 sweeps here, so that 40 sweeps from zero leave less than the tests can see.
-@pytest.mark.parametrize("case", CASES)
+# 9 tests at the level LEVEL. Autocorrelation times are below 6 sweeps here, so that 40 sweeps from zero leave less than
+# the tests can see.
+@pytest.mark.parametrize("case", ["3x3", "totals", "general"])
 @pytest.mark.parametrize(("law", "scale"), LAWS)
 def test_noise_follows_its_law(case, law, scale, make_rng):
     invariants, reach = CASES[case]
-    if (case, law) == ("3x3x3", "l1"):
-        scale = 0.8  # the shortest vectors have length 8
-    elif (case, law) == ("3x3x3", "l2"):
-        scale = 3.0  # beyond the enumeration otherwise
     points = lattice_points(invariants.matrix.toarray(), reach)
     draws = draw_basis_gibbs(BasisLaw.of(invariants, law, scale), make_rng(len(case)), chains=1500, thin=40)[:, 0]
     assert not np.any(invariants.matrix @ draws.T)
@@ -124,22 +120,6 @@ def test_extreme_scales(scale, size, make_rng):
     draws = draw_basis_gibbs(BasisLaw.of(one_way(3, 3), "l1", scale), make_rng(3), chains=400, thin=60)[:, 0]
     # Nearly continuous: ||z||_1 is Gamma(4, scale), mean 4 / scale and standard deviation 2 / scale.
     assert abs(np.abs(draws).sum(axis=1).mean() - size) <= 5 * 2 / scale / 20
-
-
-def test_wrong_arguments():
-    basis = sp.csr_array([[1, -1]])
-    with pytest.raises(ValueError, match="'l1', 'l2', 'gaussian', got 'l3'"):
-        BasisLaw(basis, "l3", 1.0)
-    with pytest.raises(TypeError, match="basis must hold integers"):
-        BasisLaw(basis.astype(float), "l1", 1.0)
-    with pytest.raises(ValueError, match="no vector that is zero"):
-        BasisLaw(sp.csr_array([[1, -1], [0, 0]]), "l1", 1.0)
-    with pytest.raises(ValueError, match=r"below 2\*\*29, got 1e-09"):
-        BasisLaw(basis, "l1", 1e-9)
-    with pytest.raises(ValueError, match=r"at least 0\.0012 for 'l2' noise on 2 cells"):
-        BasisLaw(basis, "l2", 1e-4)
-    with pytest.raises(ValueError, match="chains"):
-        draw_basis_gibbs(BasisLaw(basis, "l1", 1.0), np.random.default_rng(1), chains=0)
 
 
 COUPLED = [("l1", 0.8), ("l2", 1.0), ("gaussian", 1.3)]
@@ -231,7 +211,7 @@ def test_chains_that_have_met_stay_together(law, scale, a, make_rng):
     assert (pair.z != start).any()
 
 
-@pytest.mark.parametrize("lag", [1, 4, 15])
+@pytest.mark.parametrize("lag", [1, 15])
 @pytest.mark.parametrize("a", KERNELS)
 @pytest.mark.parametrize(("law", "scale"), COUPLED)
 def test_the_bound_is_above_the_true_distance(law, scale, a, lag, make_rng):
@@ -268,21 +248,11 @@ def test_one_dimension_is_forgotten_in_one_gibbs_step(make_rng):
     assert abs((found.meetings == 2).mean() - 0.4621171573) < 4 * 0.5 / math.sqrt(1000)
 
 
-# Lattice notes: 4 x 4 table, epsilon 0.25; medians 7 (Gibbs) and 94 to 110, 43 to 52 (Metropolis), and 50 to 55, 680 to 1000,
-# 260 to 360 sweeps to a bound below 0.01. Ranges here are about four standard errors wider.
-@pytest.mark.parametrize(
-    ("a", "pairs", "lag", "median", "sweeps"),
-    [
-        (None, 2000, 50, (5, 8), (40, 62)),
-        (math.exp(-1), 100, 1000, (70, 140), (450, 1500)),
-        (math.exp(-0.25), 300, 500, (35, 62), (200, 450)),
-    ],
-)
-def test_meeting_times_of_a_4x4_table(a, pairs, lag, median, sweeps, make_rng):
-    target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
-    found = couple(target, make_rng(9), pairs=pairs, lag=lag, meet=pairs_of(a))
-    assert median[0] <= np.median(found.meetings - lag) <= median[1]
-    assert sweeps[0] <= found.sweeps_to(0.01) <= sweeps[1]
+def test_meeting_times_of_a_4x4_table(make_rng):
+    # Lattice notes, epsilon 0.25: a median of 7 sweeps, and 50 to 55 to a bound below 0.01; ranges are four standard errors wider.
+    found = couple(BasisLaw.of(one_way(4, 4), "l1", 0.25), make_rng(9), pairs=2000, lag=50)
+    assert 5 <= np.median(found.meetings - 50) <= 8
+    assert 40 <= found.sweeps_to(0.01) <= 62
 
 
 def test_pairs_that_do_not_meet_make_the_bound_unknown(make_rng):
@@ -294,8 +264,6 @@ def test_pairs_that_do_not_meet_make_the_bound_unknown(make_rng):
     assert np.isnan(found.standard_error).all()
     assert (found.upper >= found.censored / 300).all()
     assert found.sweeps_to(0.5) is None
-    with pytest.raises(ValueError, match=r"of 200 pairs of chains have not met within 5 sweeps"):
-        suggest_lag(target, make_rng(10), horizon=5)
 
 
 @pytest.mark.parametrize(("r", "lag"), [(0.5, 1), (0.9, 10), (0.99, 300)])
@@ -325,14 +293,6 @@ def test_upper_limits_at_the_edges():
     # Nothing can be said from pairs that all were given up, or from very few.
     assert (upper_limits(np.zeros(100, dtype=np.int64), 5, 50, np.arange(9), 0.99) == 1).all()
     assert (upper_limits(np.array([6, 7]), 5, 50, np.arange(9), 0.99) == 1).all()
-
-
-def test_wrong_arguments_of_couplings(make_rng):
-    target = BasisLaw.of(one_way(2, 3), "l1", 0.5)
-    with pytest.raises(ValueError, match="more sweeps than the lag of 9, got 9"):
-        meeting_times(target, make_rng(1), pairs=10, lag=9, horizon=9)
-    with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
-        couple(target, make_rng(1), pairs=10, lag=2, confidence=1.0)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1])
@@ -398,12 +358,6 @@ def test_charge_of_gaussian_noise(make_rng):
     assert stated.delta_charge == pytest.approx((1 + math.exp(stated.epsilon)) * stated.tv_upper)
     mechanism = LatticeGaussian(one_way(2, 3), epsilon=0.5, delta=1e-6)
     assert certify(mechanism, 0.05, chains=1000, rng=make_rng(1)).delta == 1e-6
-    with pytest.raises(
-        ValueError, match="delta must be given for Gaussian noise that is stated by rho, and only for that"
-    ):
-        certify(mechanism, 0.05, delta=1e-6)
-    with pytest.raises(ValueError, match="delta must be given for Gaussian noise"):
-        certify(LatticeGaussian(one_way(2, 3), rho=0.02), 0.05)
 
 
 def test_the_certificate_says_that_it_is_an_estimate(make_rng):
@@ -414,11 +368,8 @@ def test_the_certificate_says_that_it_is_an_estimate(make_rng):
     assert "on top of 0;" in certificate.text
     wide = certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, largest=100.0, rng=make_rng(1))
     assert "protects nothing" in wide.text
-    assert math.isinf(
-        certify(
-            LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, largest=1e6, rng=make_rng(1)
-        ).delta_charge
-    )
+    far = certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.7), 0.05, chains=500, largest=1e6, rng=make_rng(1))
+    assert math.isinf(far.delta_charge)
 
 
 def test_tolerances_that_the_pairs_cannot_support_are_refused(make_rng):
@@ -429,28 +380,45 @@ def test_tolerances_that_the_pairs_cannot_support_are_refused(make_rng):
         certify(mechanism, 0.001, chains=1000)
     needed = int(str(caught.value).rsplit("=", 1)[1])
     assert certify(mechanism, 0.0015, chains=needed, rng=make_rng(1)).tv_upper <= 0.0015
-    # Enough if all pairs met at once, but they do not.
-    with pytest.raises(ValueError, match=r"does not fall below 0\.0.*; about \d+ pairs could"):
-        certify(mechanism, 0.0067, chains=1000, rng=make_rng(1))
-    with pytest.raises(ValueError, match="does not fall below 1; try a longer lag"):
-        certify(LatticeLaplace(one_way(4, 4), epsilon=0.05), 0.05, chains=300, lag=1, confidence=0.999, rng=make_rng(1))
 
 
-def test_pairs_that_never_met_are_not_dropped(make_rng):
-    mechanism = LatticeLaplace(one_way(4, 4), epsilon=0.25)
-    with pytest.raises(ValueError, match=r"of 300 pairs of chains have not met within 40 sweeps: the bound is unknown"):
-        certify(mechanism, 0.1, chains=300, lag=30, horizon=40, rng=make_rng(1))
+BASIS = sp.csr_array([[1, -1]])
+SMALL = BasisLaw.of(one_way(2, 3), "l1", 0.5)
+LAPLACE = LatticeLaplace(Totals(COUNTIES), epsilon=0.5)
+BY_RHO, BY_DELTA = LatticeGaussian(one_way(2, 3), rho=0.02), LatticeGaussian(one_way(2, 3), epsilon=0.5, delta=1e-6)
+WEIGHTED = LinearQuery(labels(450), [range(1, 451)], ["weighted"])
+RNG = np.random.default_rng
 
 
-def test_what_has_no_chain_or_no_known_difference():
-    with pytest.raises(TypeError, match=r"LatticeLaplace or LatticeGaussian.*got ProjectedGaussian"):
-        certify(ProjectedGaussian(Totals(COUNTIES), rho=0.1), 0.05)
-    with pytest.raises(ValueError, match="tolerance must lie strictly between 0 and 1"):
-        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.0)
-    with pytest.raises(ValueError, match="delta must not be given for Laplace noise"):
-        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.05, delta=1e-6)
-    with pytest.raises(ValueError, match="largest must be a finite number greater than 0"):
-        certify(LatticeLaplace(Totals(COUNTIES), epsilon=0.5), 0.05, largest=0.0)
-    weighted = LinearQuery(labels(450), [list(range(1, 451))], ["weighted"])
-    with pytest.raises(ValueError, match="largest must be given"):
-        certify(LatticeLaplace(weighted, epsilon=0.5), 0.05)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BasisLaw(BASIS, "l3", 1.0), "'l1', 'l2', 'gaussian', got 'l3'"),
+        (lambda: BasisLaw(BASIS.astype(float), "l1", 1.0), "basis must hold integers"),
+        (lambda: BasisLaw(sp.csr_array([[1, -1], [0, 0]]), "l1", 1.0), "no vector that is zero"),
+        (lambda: BasisLaw(BASIS, "l1", 1e-9), r"below 2\*\*29, got 1e-09"),
+        (lambda: BasisLaw(BASIS, "l2", 1e-4), r"at least 0\.0012 for 'l2' noise on 2 cells"),
+        (lambda: draw_basis_gibbs(BasisLaw(BASIS, "l1", 1.0), RNG(1), chains=0), "chains"),
+        (lambda: meeting_times(SMALL, RNG(1), pairs=10, lag=9, horizon=9), "more sweeps than the lag of 9, got 9"),
+        (lambda: couple(SMALL, RNG(1), pairs=10, lag=2, confidence=1.0), "confidence must lie strictly between 0 and 1"),
+        (lambda: suggest_lag(BasisLaw.of(one_way(4, 4), "l1", 0.25), RNG(10), horizon=5),
+         "of 200 pairs of chains have not met within 5 sweeps"),
+        (lambda: certify(ProjectedGaussian(Totals(COUNTIES), rho=0.1), 0.05), "LatticeLaplace or LatticeGaussian.*got Projected"),
+        (lambda: certify(LAPLACE, 0.0), "tolerance must lie strictly between 0 and 1"),
+        (lambda: certify(LAPLACE, 0.05, delta=1e-6), "delta must not be given for Laplace noise"),
+        (lambda: certify(LAPLACE, 0.05, largest=0.0), "largest must be a finite number greater than 0"),
+        (lambda: certify(LatticeLaplace(WEIGHTED, epsilon=0.5), 0.05), "largest must be given"),
+        (lambda: certify(BY_DELTA, 0.05, delta=1e-6), "Gaussian noise that is stated by rho, and only for that"),
+        (lambda: certify(BY_RHO, 0.05), "delta must be given for Gaussian noise"),
+        # Enough if all pairs met at once, but they do not.
+        (lambda: certify(LatticeLaplace(one_way(3, 3), epsilon=0.5), 0.0067, chains=1000, rng=RNG(1)),
+         r"does not fall below 0\.0.*; about \d+ pairs could"),
+        (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.05), 0.05, chains=300, lag=1, confidence=0.999, rng=RNG(1)),
+         "does not fall below 1; try a longer lag"),
+        (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.25), 0.1, chains=300, lag=30, horizon=40, rng=RNG(1)),
+         "of 300 pairs of chains have not met within 40 sweeps: the bound is unknown"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
