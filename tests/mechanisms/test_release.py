@@ -104,16 +104,6 @@ def test_projected_values_stand_on_the_grid(mu, exponent, make_rng):
     assert f"multiples of 2**{exponent}" in str(mechanism.guarantee)
 
 
-# The variance over cells and 2000 draws, within four standard errors (one false alarm in 16,000).
-def test_projected_noise_has_the_variance_of_its_law(make_rng):
-    mechanism = ProjectedGaussian(BOTH, rho=0.02)
-    noise = mechanism.noise(make_rng(1), 2000)
-    coordinates = mechanism.invariants.coordinates(noise)
-    statistic = (coordinates**2).sum() / mechanism.sigma**2
-    freedom = 2000 * mechanism.invariants.dimension
-    assert abs(statistic - freedom) < 4 * np.sqrt(2 * freedom)
-
-
 @pytest.mark.parametrize(
     ("description", "message"),
     [

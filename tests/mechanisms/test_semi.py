@@ -27,7 +27,7 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
 )
 from bayesdp.mechanisms.protects import SemiAdjacentTables, safe_adjacency
-from bayesdp.noise import DiscreteLaplace, ProjectedLaplace
+from bayesdp.noise import DiscreteLaplace
 from bayesdp.papers.semi_dp import semi_project
 from bayesdp.privacy.words import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
@@ -195,17 +195,6 @@ def test_the_guarantee_says_whether_so_many_records_are_enough() -> None:
     assert "Whether 2 records are enough" in " ".join(str(crossed).split())
 
 
-def test_general_invariants_by_a_list_of_differences() -> None:
-    # Records of two crossing sets, and of both together: the only change of two records or fewer is e_2 - e_3.
-    overlapping = LinearQuery({"cell": range(5)}, [[1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1] * 5], ["a", "b", "all"])
-    mechanism = SemiKNorm(overlapping, 0.8, adjacency=2)
-    changes = mechanism.space.table_differences
-    assert largest_ratio(mechanism, np.concatenate([changes, -changes])) == pytest.approx(0.8, rel=1e-9)
-    assert mechanism.guarantee.certified
-    release = mechanism.release([3, 2, 4, 1, 5], np.random.default_rng(5))
-    assert overlapping.matrix @ release.values.values == pytest.approx([9, 7, 15], abs=1e-9)
-
-
 def test_samplers_are_named_and_never_passed_off() -> None:
     large = Margins({"a": range(5), "b": range(5)}, ["a"], ["b"])
     words = " ".join(str(SemiKNorm(large, 1.0).guarantee).split())
@@ -226,23 +215,16 @@ def test_any_additive_noise_can_be_projected() -> None:
     assert (own.kind, own.parameters["sensitivity"], own.pairs[0].loss) == ("pure", 6.0, {"epsilon": 1.0})
     assert "at most 3 substituted records apart (Semi-DP, A_3)" in own.pairs[0].relation
     drawn = mechanism.noise(np.random.default_rng(1), 3000)
-    assert not np.any(drawn.sum(axis=1))
-    assert not np.any(drawn.sum(axis=2))
+    assert not np.any(drawn.sum(axis=1)) | np.any(drawn.sum(axis=2))
     # Four of nine dimensions are left of a variance of 2 q / (1 - q)**2 a cell.
     q = math.exp(-1 / 6)
     squares = np.sum(drawn**2, axis=(1, 2))
     assert abs(squares.mean() - 4 * 2 * q / (1 - q) ** 2) < 4.5 * squares.std() / math.sqrt(3000)  # below 1e-5
-    released = mechanism.release_values(COUNTS, np.random.default_rng(2))
-    assert released.guarantee.simulated
-    assert np.array_equal(released.values.sum("row"), COUNTS.sum(axis=0))
-
-    def normal(rng: np.random.Generator, size: int) -> np.ndarray:
-        return rng.normal(size=(size, 3, 3))
-
-    given = semi_project(normal, Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2).guarantee
-    assert (given.kind, given.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
-    assert "drawn by the function that was handed in" in str(given)
-    assert SemiProjectedLaplace(BOTH, 1.0).law == ProjectedLaplace(6.0)
+    assert np.array_equal(mechanism.release_values(COUNTS, 2).values.sum("row"), COUNTS.sum(axis=0))
+    given = semi_project(
+        lambda rng, size: rng.normal(size=(size, 3, 3)), Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2
+    )
+    assert (given.guarantee.kind, given.guarantee.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
 
 
 def test_releases_of_one_table_compose() -> None:

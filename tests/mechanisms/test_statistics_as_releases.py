@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -63,19 +64,27 @@ def test_a_release_of_statistics_is_a_release(one: m.StatisticRelease, two: m.St
     assert "Release of 2 statistics" in repr(two)
 
 
-def test_observed_likelihood_is_that_of_the_mechanism(one: m.StatisticRelease, two: m.StatisticRelease) -> None:
+@pytest.mark.parametrize(
+    "kind", [m.TruncatedGaussian, m.BoundaryInflatedGaussian, m.TruncatedLaplace, m.BoundaryInflatedLaplace]
+)
+def test_observed_likelihood_is_that_of_the_mechanism(kind: Any) -> None:
+    loss = {"rho": 0.02} if "Gaussian" in kind.__name__ else {"epsilon": 1.0}
+    single, several = (
+        kind(sensitivity=1 / N, bounds=(0, 1), **loss),
+        kind(sensitivity=[0.1, 0.2], bounds=(0, 1), **loss),
+    )
+    assert m.StatisticMechanism.from_description(json.loads(json.dumps(several.describe()))) == several
+    one, two = single.release(0.3, rng=1), several.release([0.3, 0.44], rng=2)
     with pm.Model() as model:
         successes = pm.BetaBinomial("successes", 1.0, 1.0, N)
         bdp.observe(one, successes / N)
         bdp.observe(two, pm.Beta("shares", 1.0, 1.0, shape=2, transform=None, default_transform=None))
-    logp = model.compile_logp([model["noisy"]])
-    both = model.compile_logp([model["noisy_2"]])
+    logp, both = model.compile_logp([model["noisy"]]), model.compile_logp([model["noisy_2"]])
     rng = np.random.default_rng(5)
-    for k in range(N + 1):
-        shares = rng.uniform(size=2)
-        point = {"successes": k, "shares": shares}
-        assert logp(point) == pytest.approx(SHARE.logp(one.values, k / N), rel=1e-10)
-        assert both(point) == pytest.approx(PAIR.logp(two.values, shares), rel=1e-10)
+    for k in range(0, N + 1, 5):
+        point = {"successes": k, "shares": rng.uniform(size=2)}
+        assert logp(point) == pytest.approx(single.logp(one.values, k / N), rel=1e-10)
+        assert both(point) == pytest.approx(several.logp(two.values, point["shares"]), rel=1e-10)
     assert model["true_statistic"].eval({successes: 25}) == 0.5
 
 

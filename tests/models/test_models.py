@@ -97,18 +97,6 @@ def release(lesson, county):
     return lesson.make_release(3, county)
 
 
-def test_the_county_is_as_its_docstring_says(lesson):
-    county = lesson.make_county(1, tracts=5, groups=5, blocks=12)
-    tables = np.stack(list(county.values()))
-    assert tables.shape == (300, 8, 2, 2, 63)
-    household = tables[:, 0].sum(axis=(1, 2, 3))
-    dormitories = tables[:, 1:].sum(axis=(1, 2, 3, 4))
-    # 300 blocks, 30% and 10%: five standard errors.
-    assert abs((household == 0).mean() - 0.3) < 0.13
-    assert abs((dormitories > 0).mean() - 0.1) < 0.09
-    assert tables[:, 1:, 0].sum() == 0  # no minors in group quarters
-
-
 def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(lesson, county, release):
     truth = lesson.true_table(release, county)
     assert len(release.measurements) == 44  # eleven queries of four levels
@@ -187,52 +175,9 @@ def test_cell_keys_leave_zeros_and_publish_no_1_and_2(keyed):
     assert (keyed.disagreements(release) != 0).any()
 
 
-@pytest.mark.system
-def test_every_draw_could_have_led_to_what_was_published(rounded):
-    """Under every law of the release, and with cells that a rounded number leaves open visited."""
-    whole = rounded.true_table()
-    table = whole.isel(county=np.argsort(whole.sum("race").values)[:3], race=slice(1, 5))
-    labels = {name: [str(own) for own in table[name].values] for name in ("county", "race")}
-    law, rng = bdp.noise.RandomRounding(3), np.random.default_rng(5)
-    parts = []
-    for query in (bdp.Identity(labels), bdp.Margins(labels, ["county"]), bdp.Margins(labels, ["race"])):
-        parts.append(bdp.Measured(query, law.draw(rng, query.shape, location=query.apply(table.values)), law))
-    release = bdp.Release.from_published(labels, measured=parts)
-    with rounded.build_model(release):
-        tree = bdp.sample(150, tune=150, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
-    draws = tree["posterior"]["x"].to_numpy().reshape(-1, *table.shape)
-    for measured in release.measurements:
-        answers = measured.query.apply(draws)
-        assert np.isfinite(law.log_each(np.asarray(measured.values), answers)).all()
-    # Each mean is within the reach of rounding; all tables that were drawn are whole and not negative.
-    assert (draws >= 0).all()
-    assert (np.abs(draws.mean(axis=0) - table.values) < 3).all()
-    assert (draws.std(axis=0) > 0).mean() > 0.5
-
-
 @pytest.fixture(scope="module")
 def regressions():
     return import_module("models.perturbed_regressions")
-
-
-def test_the_naive_fits(regressions):
-    """A Poisson regression solves its score equations; least squares are those of numpy."""
-    rng = np.random.default_rng(1)
-    release = regressions.simulate_outcome(rng, 3)
-    slope, error = regressions.naive_outcome(release)
-    z = regressions.covariate()
-    np.testing.assert_allclose([z.mean(), z.std()], [0.0, 1.0], atol=1e-12)
-    for y, b, sd in zip(np.asarray(release.measurements[0].values), slope, error, strict=True):
-        level = np.log(y.sum() / np.exp(b * z).sum())  # what the first score equation says
-        mean = np.exp(level + b * z)
-        assert abs((z * (y - mean)).sum()) < 1e-6
-        information = (z**2 * mean).sum() - (z * mean).sum() ** 2 / mean.sum()
-        assert abs(sd - information**-0.5) < 1e-9
-    release, outcome = regressions.simulate_covariate(rng, 2)
-    slope, error = regressions.naive_slope(release, outcome)
-    for y, v, b, sd in zip(np.asarray(release.measurements[0].values), outcome, slope, error, strict=True):
-        line = stats.linregress(np.log1p(y), v)
-        np.testing.assert_allclose([b, sd], [line.slope, line.stderr], rtol=1e-9)
 
 
 def test_counts_that_are_summed_out(regressions):
@@ -250,10 +195,3 @@ def test_counts_that_are_summed_out(regressions):
         own = stats.nbinom.pmf(counts, shape, shape / (shape + mean))
         expected += np.log((chance * own * stats.norm.pdf(v, 0.2 + 0.9 * np.log1p(counts), 0.6)).sum())
     np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
-def test_rounding_pulls_the_naive_slope_towards_zero(regressions):
-    """Five standard errors of the mean of 200 studies."""
-    release, outcome = regressions.simulate_covariate(np.random.default_rng(2), 200)
-    slope, _ = regressions.naive_slope(release, outcome)
-    assert slope.mean() + 5 * slope.std() / np.sqrt(200) < regressions.EFFECT

@@ -12,12 +12,10 @@ import scipy.stats
 import xarray as xr
 from scipy.optimize import linprog
 
-import bayesdp as bdp
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import CorrelatedGaussian, ExtendedLaplace, KNorm
-from bayesdp.noise import DiscreteLaplace, Gaussian, Laplace, LatticeLaplace
+from bayesdp.noise import DiscreteLaplace, LatticeLaplace
 from bayesdp.papers.subspace import base_decomposition, extend, gaussian_error_factor, private_error_bound, project
-from bayesdp.privacy import gaussian_delta, gaussian_sigma, group_loss, neighbour_differences, optimal_factorization
+from bayesdp.privacy import gaussian_delta, gaussian_sigma, group_loss, optimal_factorization
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
 LABELS = {
@@ -249,16 +247,6 @@ def test_releases_say_whether_they_are_simulated_and_which_cells_are_determined(
     assert not np.array_equal(real.values, made.release_values(table).values)
 
 
-@pytest.mark.parametrize("law", [Laplace(2.0), Gaussian(3.0)], ids=str)
-def test_real_noise_of_a_plain_law_is_projected(law, make_rng):
-    # The county totals have no noise; two cells of a county have half the difference of two draws, of half the variance.
-    made = project(law, CELLS, COUNTIES, loss=PURE, additive=True)
-    noise = made.noise(make_rng(1), 20_000)
-    assert np.all(noise.sum(axis=2) == 0.0)
-    # The standard error of a variance is 2% at most here (kurtosis of the Laplace difference): five of them.
-    np.testing.assert_allclose(noise.var(axis=0), float(law.variance(())) / 2, rtol=0.1)
-
-
 GIVEN = {"query": CELLS, "invariants": COUNTIES, "loss": PURE}
 
 
@@ -367,31 +355,6 @@ def test_one_bit_is_sharp() -> None:
         keep = 1 / (1 + math.exp(-epsilon))
         error = keep * (1 - keep) ** 2 + (1 - keep) * keep**2
         assert private_error_bound([[1.0]], epsilon) == pytest.approx(error, rel=1e-12)
-
-
-def test_errors_of_orthogonal_moves_add_up_and_scale() -> None:
-    one = private_error_bound([[1.0]], 0.5)
-    assert private_error_bound(np.eye(6), 0.5) == pytest.approx(6 * one)
-    assert private_error_bound(3 * np.eye(6), 0.5) == pytest.approx(54 * one)
-    # Vectors inside the span of others do not lessen it.
-    assert private_error_bound([[2.0, 0.0], [0.0, 1.0], [0.5, 0.5]], 0.5) == pytest.approx(5 * one)
-
-
-AGES = {"age": [str(a) for a in range(6)]}
-BELOW = LinearQuery(AGES, np.tril(np.ones((5, 6), dtype=int)), [f"up to {a}" for a in range(5)])
-
-
-@pytest.mark.parametrize("query", [None, BELOW])
-def test_all_mechanisms_are_above_it(query) -> None:
-    total = Totals(AGES)
-    pure = [kind(total, 0.5, query=query) for kind in (KNorm, ExtendedLaplace)]
-    asked = pure[0].released_query
-    vectors = neighbour_differences(asked, bdp.Invariants(total), "substitution")
-    bound = private_error_bound(vectors, 0.5)
-    assert all(own.error > bound for own in pure)
-    gaussian = CorrelatedGaussian(total, epsilon=0.5, delta=1e-6, query=query)
-    assert gaussian.error > private_error_bound(vectors, 0.5, 1e-6)
-    assert private_error_bound(vectors, 0.5, 1e-6) <= bound
 
 
 def _moves(kind: str, rng: np.random.Generator) -> np.ndarray:

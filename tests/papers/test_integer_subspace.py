@@ -21,7 +21,6 @@ from bayesdp.papers.integer_subspace import (
     describe,
     draw,
     draw_basis_gibbs,
-    gibbs,
     least_limit,
     log_mass,
     meeting_times,
@@ -31,7 +30,6 @@ from bayesdp.papers.integer_subspace import (
 )
 from bayesdp.privacy import rho_to_epsilon
 from bayesdp.queries import LinearQuery, Totals
-from benchmarks.paper_sampler import coupled
 from tests.lattices.oracles import CASES, LEVEL, labels, lattice_points, law_on, one_way, pvalue
 from tests.papers.coupled_chains import Plane
 
@@ -123,87 +121,44 @@ def test_extreme_scales(scale, size, make_rng):
 
 
 COUPLED = [("l1", 0.8), ("l2", 1.0), ("gaussian", 1.3)]
-A = math.exp(-0.7)
-KERNELS = [None, A]
-"""Jump parameters: none for Gibbs."""
-
-
-def pairs_of(a: float | None):
-    return gibbs if a is None else coupled.metropolis(a)
 
 
 class Pair:
-    """Two coupled chains, as the kernels see them."""
+    """Two coupled chains, as the kernel sees them."""
 
-    def __init__(self, target: BasisLaw, coordinates, a: float | None, rng: np.random.Generator) -> None:
+    def __init__(self, target: BasisLaw, coordinates, rng: np.random.Generator) -> None:
         self.c = np.array(coordinates, dtype=np.int64)
         self.z = self.c @ target.basis.toarray()
-        self.norms = (self.z**2).sum(axis=1)
-        self.rates, self.arrays = None if a is None else np.full(target.dimension, -math.log(a)), target.arrays
+        self.norms, self.arrays = (self.z**2).sum(axis=1), target.arrays
         self.pieces, self.generator = np.stack([new_pieces(target.widest)] * 2), seed_state(rng)
 
     def sweep(self) -> None:
-        if self.rates is None:
-            coupled_sweep(self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
-        else:
-            coupled.coupled_sweep(self.rates, *self.arrays, self.z, self.c, self.norms, self.generator)
+        coupled_sweep(self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
 
 
-# 12 tests at the level LEVEL.
-@pytest.mark.parametrize("a", KERNELS)
+# 6 tests at the level LEVEL.
 @pytest.mark.parametrize(("law", "scale"), COUPLED)
-def test_each_of_two_coupled_chains_moves_as_it_would_alone(law, scale, a, make_rng):
+def test_each_of_two_coupled_chains_moves_as_it_would_alone(law, scale, make_rng):
     plane, rng = Plane(law, scale, 10), make_rng(3)
     target = BasisLaw(plane.basis, law, scale)
     starts = np.array([[1, -1], [-1, 1]])
     ends = []
     for _ in range(4000):
-        pair = Pair(target, starts, a, rng)
+        pair = Pair(target, starts, rng)
         pair.sweep()
         pair.sweep()
         ends.append(pair.z)
     assert (pair.z == pair.c @ target.basis.toarray()).all()
     assert (pair.norms == (pair.z**2).sum(axis=1)).all()
-    two = np.linalg.matrix_power(plane.sweep(a), 2)
+    two = np.linalg.matrix_power(plane.sweep(), 2)
     for i in range(2):
         at = int(np.flatnonzero((plane.coordinates == starts[i]).all(axis=1))[0])
         assert pvalue(np.array(ends)[:, i], plane.points, two[at]) > LEVEL
 
 
-@pytest.mark.parametrize("a", KERNELS)
-@pytest.mark.parametrize(("law", "scale"), COUPLED)
-def test_one_step_meets_as_often_as_is_possible(law, scale, a, make_rng):
-    # One coordinate apart: a maximal coupling meets with probability 1 - TV of the two laws of that coordinate. Gibbs:
-    # the same law, so always. Metropolis: the proposals coincide with probability 1 - TV.
-    plane, rng = Plane(law, scale, 10), make_rng(4)
-    target = BasisLaw(plane.basis[:1], law, scale)
-    met = []
-    for _ in range(3000):
-        pair = Pair(target, [[0], [2]], a, rng)
-        pair.sweep()
-        met.append(pair.c[0, 0] == pair.c[1, 0])
-    if a is None:
-        assert all(met)
-        return
-    v, line = np.arange(-60, 61), lambda e: np.outer(e, [1, -1])
-    energy = {
-        "l1": lambda e: scale * np.abs(line(e)).sum(axis=1),
-        "l2": lambda e: scale * np.sqrt((line(e) ** 2).sum(axis=1)),
-        "gaussian": lambda e: (line(e) ** 2).sum(axis=1) / (2 * scale**2),
-    }[law]
-    proposals = [(1 - a) / (1 + a) * a ** np.abs(v - start) for start in (0, 2)]
-    accepted = [np.minimum(1, np.exp(energy([start])[0] - energy(v))) for start in (0, 2)]
-    both = np.minimum(*proposals) * np.minimum(*accepted)  # a common uniform number
-    chance = float(both.sum())  # the other ways to meet: proposals differ, and only one is taken, to where the other is
-    chance_of_others = 2 * float(np.maximum(proposals[0] - proposals[1], 0).sum())
-    margin = 4 * math.sqrt(chance * (1 - chance) / 3000)
-    assert chance - margin < np.mean(met) < chance + chance_of_others + margin
-
-
-@pytest.mark.parametrize("a", KERNELS)
 @pytest.mark.parametrize(("law", "scale"), [("l1", 0.3), ("l2", 0.4), ("gaussian", 3.0)])
-def test_chains_that_have_met_stay_together(law, scale, a, make_rng):
-    pair = Pair(BasisLaw.of(one_way(3, 4), law, scale), np.tile(np.arange(6), (2, 1)), a, make_rng(5))
+def test_chains_that_have_met_stay_together(law, scale, make_rng):
+    pair = Pair(BasisLaw.of(one_way(3, 4), law, scale), np.tile(np.arange(6), (2, 1)), make_rng(5))
     start = pair.z.copy()
     for _ in range(300):
         pair.sweep()
@@ -212,12 +167,11 @@ def test_chains_that_have_met_stay_together(law, scale, a, make_rng):
 
 
 @pytest.mark.parametrize("lag", [1, 15])
-@pytest.mark.parametrize("a", KERNELS)
 @pytest.mark.parametrize(("law", "scale"), COUPLED)
-def test_the_bound_is_above_the_true_distance(law, scale, a, lag, make_rng):
+def test_the_bound_is_above_the_true_distance(law, scale, lag, make_rng):
     plane = Plane(law, scale, 12)
-    found = couple(BasisLaw(plane.basis, law, scale), make_rng(6), pairs=4000, lag=lag, meet=pairs_of(a))
-    truth = plane.distances(plane.sweep(a), int(found.times[-1]) + 1)[found.times]
+    found = couple(BasisLaw(plane.basis, law, scale), make_rng(6), pairs=4000, lag=lag)
+    truth = plane.distances(plane.sweep(), int(found.times[-1]) + 1)[found.times]
     assert truth[0] > 0.3
     assert found.bound[0] > 0.3
     # Five standard errors at every time; where no pair is apart any more, the true distance is small.

@@ -13,7 +13,6 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import approx_fprime
 
-import bayesdp as bdp
 from bayesdp.papers import models
 from bayesdp.papers.bounded_statistics import (
     AllButOne,
@@ -29,8 +28,6 @@ from bayesdp.papers.bounded_statistics import (
     rescale,
     tree_sums,
 )
-from tests.inference.oracle import LINE, assert_posterior, sample
-from tests.papers.test_proportions_as_releases import enumerated, tables_of
 
 BIT, CUT = "boundary-inflated", "truncated"
 
@@ -306,17 +303,3 @@ def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
             if min(point) > 0:
                 numeric = approx_fprime(np.array(point), lambda x, law=law: float(law.log_density(shares, x)), 1e-7)
                 assert np.allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.slow  # a chain
-def test_posterior_of_counts_by_the_step_method() -> None:
-    """The fiber step with the shares as another term of the model, against enumeration; errors as in the oracle."""
-    mechanism = RescaledProportions(2.0, 10, LINE["county"])
-    published = mechanism.release([1, 3, 6], rng=np.random.default_rng(4))
-    tables = tables_of(10, 3)
-    release = bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 10)])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.DirichletMultinomial.dist(10, np.ones(3)), dims=release.dims)
-        bdp.observe(release, x)
-        bdp.observe(published, x / 10.0)
-    assert_posterior(sample(model, draws=1500), tables, enumerated(mechanism, published, tables))

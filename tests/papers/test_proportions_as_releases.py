@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import h5py
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp, softmax
 
@@ -30,7 +28,6 @@ from bayesdp.papers.bounded_statistics import (
     UniversalHistogram,
 )
 from bayesdp.privacy import StatisticGuarantee
-from bayesdp.report.page import page
 
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 KINDS = [RescaledProportions, AllButOne, UniversalHistogram]
@@ -112,48 +109,6 @@ def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
             top = int(np.argmax(r))
             mass += noise.sf(1.0)[top] * noise.pdf(r / r.max())[1 - top] / r.max() ** 2
         assert float(logp({"p": np.array([q, 1 - q])})) == pytest.approx(np.log(mass / inside), rel=1e-8)
-
-
-TWO = AllButOne(2.0, N, NAMES[:3]), UniversalHistogram(2.0, N, NAMES[:3], branches=3)
-RELEASES = [mechanism.release([2, 6, 4], rng=seed) for seed, mechanism in enumerate(TWO, 5)]
-
-
-@pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
-    with pm.Model(coords=RELEASES[0].coords):
-        p = pm.Dirichlet("p", np.ones(3), dims="category")
-        for release in RELEASES:
-            bdp.observe(release, p)
-        return bdp.sample(draws=300, tune=300, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
-
-
-@pytest.mark.system
-def test_sampled_posterior_by_quadrature(posterior: xr.DataTree) -> None:
-    """Mean of p under both releases by a sum over 20,100 points of the simplex; false alarm below one in 10,000 seeds."""
-    tree = posterior
-    points = (tables_of(200, 3) + 1 / 3) / 201
-    logs = sum(own.log_likelihood(release, points * N) for own, release in zip(TWO, RELEASES, strict=True))
-    weights = np.exp(logs - logsumexp(logs))
-    mean = weights @ points
-    sd = np.sqrt(weights @ (points - mean) ** 2)
-    draws = tree["posterior"]["p"].values.reshape(-1, 3)
-    ess = tree["diagnostics"]["p_ess_bulk"].values if "p_ess_bulk" in tree["diagnostics"] else len(draws) / 4
-    assert np.all(np.abs(draws.mean(axis=0) - mean) < 4.2 * sd / np.sqrt(ess))
-
-
-@pytest.mark.system
-def test_report_and_summary(posterior: xr.DataTree) -> None:
-    table = bdp.summary(posterior)
-    assert {"category=rents", "category=owns", "category=other"} <= set(table.index.get_level_values(1))
-    text = re.sub(r"<style.*?</style>|<svg.*?</svg>|src=\"data:[^\"]*\"", "", page(posterior), flags=re.DOTALL)
-    words = re.sub(r"<[^>]+>", " ", text)
-    assert words.count("boundary-inflated-laplace b=") >= 2
-    [own, _] = [release.measurements[0].published for release in RELEASES]
-    assert re.search(rf"rents\s*:\s*{own[0]:.3g}", words)  # what was published is listed: it is not of every category
-    assert "Posterior mean and 95% equal-tailed interval of each statistic." in words
-    assert not re.search(
-        "table of counts|confidential count|Grand total|Published value, posterior|published noisy value", words
-    )
 
 
 def test_composition_and_multiple_synthesis() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
@@ -102,10 +101,6 @@ OVERLAPPING = fiber_of(np.ones((2, 2, 2), dtype=int), Margins(CUBE, ["a", "b"], 
 ALONE = fiber_of([[3, 0], [0, 0]], Margins(PAIR, ["group"], ["success"]))
 
 
-def test_guarantees_of_overlapping_margins() -> None:
-    assert semi_guarantee(gaussian_dp(0.5), OVERLAPPING).adjacency == semi_adjacency(OVERLAPPING).worst
-
-
 # ----------------------------------------------------------------------------------------------------------- Lemma 34
 
 
@@ -147,22 +142,6 @@ def test_lemma_34_against_the_trade_off_of_the_outcome(f: TradeOff) -> None:
         x, y = found.pair
         assert found.excess == phi[x[0, 0]] - min(g.power(phi[y[0, 0]]) for g in (f, f.inverse()))
     assert 3 < sum(seen) < 57
-
-
-def test_lemma_34_as_printed_needs_a_symmetric_function() -> None:
-    """Both printed inequalities hold, and the outcome is yet told apart better than f allows."""
-    p, q = 0.02, 0.09
-    assert p <= SKEW.power(q)
-    assert q <= SKEW.power(p)
-    grid = np.linspace(0.0, 1.0, 2001)
-    assert min(np.min(binary_tradeoff(*own, grid) - SKEW(grid)) for own in ((p, q), (q, p))) < -0.01
-    fiber = fiber_of([1, 0], Totals({"cell": ["u", "v"]}))
-    assert not private_test(lambda x: (p, q)[x[0]], SKEW, fiber, 1).private
-
-
-def test_private_test_of_a_table_that_is_alone() -> None:
-    found = private_test(lambda x: 1.0, gaussian_dp(1.0), ALONE, 3)
-    assert (found.private, found.pair, found.pairs, found.excess) == (True, None, 0, -math.inf)
 
 
 # ----------------------------------------------------------------------------------------------------------- Remark 33
@@ -350,18 +329,6 @@ def test_everything_by_all_databases(name: str) -> None:
     assert len(shares) > 1 or name in ("the total", "weights")
 
 
-def test_a_table_of_real_size() -> None:
-    rng = np.random.default_rng(1)
-    frame = {"r": list(range(20)), "c": list(range(15)), "s": [0, 1]}
-    table = rng.poisson(0.5, size=(20, 15, 2))
-    margins = Margins(frame, ["r", "s"], ["c", "s"])
-    exact, last = exact_of(table, (margins,)), np.zeros_like(table)
-    last[tuple(np.argwhere(table)[0])] = 1
-    nothing, all_but_one = (side_information(exact, table, known) for known in (0 * table, table - last))
-    assert (nothing.unprotected, nothing.claims) == (0.0, 1.0)
-    assert (all_but_one.unprotected, all_but_one.claims) == (1.0, 0.0)
-
-
 def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
     """Two states of two counties, one of them in two units if divided, two races; the exact totals, and queries by level."""
     frame = {"county": ["A1", "A2", "B1", "B2"], "race": ["p", "q"]}
@@ -393,15 +360,6 @@ def test_factors_from_the_sensitivity_spaces_of_a_small_country(a: int, undivide
         found = SensitivitySpace.semi(exact, a, query).delta("l2")
         assert one**2 == pytest.approx(2.0)
         assert rows[key].semi_rho == pytest.approx(rows[key].rho * (found / one) ** 2)
-
-
-def test_the_largest_losses_are_those_of_one_pair() -> None:
-    exact, queries = country(divided=True)
-    change = np.zeros(8, dtype=np.int64)
-    change[0], change[3] = -2, 2  # two records of one state, from one county and race to the other
-    assert not np.any(exact.matrix @ change)
-    for key, query in queries.items():
-        assert float(np.sum((query.matrix @ change) ** 2)) == 8.0, key
 
 
 def test_the_published_allocation_beside_the_figures_of_the_paper() -> None:
@@ -470,8 +428,3 @@ NO_WAY = r"group\(2\) needs a guarantee without invariants"
 def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises((NotImplementedError, TypeError, ValueError), match=message):
         call()
-
-
-def test_bounds_of_a_fiber_are_no_obstacle() -> None:
-    limited = Fiber.of([*EXACT, Exact(FIRST, [1], sign=">=")])
-    assert side_information(limited, RECORDS, [[1, 0], [0, 0]]).remaining == 4
