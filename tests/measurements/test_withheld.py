@@ -266,5 +266,5 @@ def test_top_coding() -> None:
 def test_assumptions_are_sentences() -> None:
     for wrong in ("", "  ", 3):
         with pytest.raises(TypeError, match="assumption must be a sentence or None"):
-            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)  # type: ignore[arg-type]
+            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
     assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))

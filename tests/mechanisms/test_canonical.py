@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -28,6 +27,7 @@ from bayesdp.privacy import (
 )
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.significance import odds_ratio_test, odds_ratio_test_from_release
+from tests.refusals import refused
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 COUNTS = [[20, 10], [5, 1], [0, 7]]
@@ -38,7 +38,6 @@ def exact_curve(mechanism: CanonicalNoise, shift: list[float]) -> np.ndarray:
     """Type II error of the best test between noise and shifted noise, from the densities on a grid, by sorting."""
     edges = np.arange(-40.0, 41.0) + 0.5
     law = mechanism.law
-    assert isinstance(law, Tulap)
     cells = np.diff(law.standard.cdf(edges))  # the density is constant on each, and the shifts are whole
     null, other = np.ones(1), np.ones(1)
     for own in shift:
@@ -89,7 +88,6 @@ def test_noise_from_integers_has_the_law(delta: float | None) -> None:
     # Entropy of the operating system, so no seed: a false alarm in 1e9 runs.
     mechanism = CanonicalNoise(Identity(TABLE), epsilon=1.0, delta=delta, neighbours="add-remove")
     law = mechanism.law
-    assert isinstance(law, Tulap)
     for rng in (None, np.random.default_rng(4)):
         draws = mechanism.noise(rng, size=150).ravel()
         assert kstest(draws, law.standard.cdf).pvalue > 1e-9
@@ -205,31 +203,25 @@ THREE = Margins({"a": range(3), "b": range(3)}, ["a"], ["b"])
 WEIGHTED = LinearQuery({"cell": ["a", "b"]}, [[1, 2]], ["w"])  # a step is (2, -1)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CanonicalNoise(TABLE), "epsilon"),
-        (lambda: CanonicalNoise(TABLE, epsilon=1.0, mu=1.0), "mu"),
-        (lambda: CanonicalNoise(TABLE, epsilon=0.0), "epsilon must be"),
-        (lambda: CanonicalNoise(TABLE, epsilon=1.0, delta=1.0), "delta must lie strictly between 0 and 1"),
-        (lambda: CanonicalNoise(TABLE, mu=-1.0), "mu must be"),
-        (lambda: CanonicalNoise(Totals(TABLE), epsilon=1.0), "no two neighbouring tables"),
-        (lambda: CanonicalNoise(TEN, epsilon=1.0), "one set of sums of disjoint cells"),
-        (lambda: CanonicalNoise(ALL, 1.0, neighbours="add-remove"), "one set of sums"),
-        (lambda: CanonicalNoise(TABLE, 1.0).noise(method="mcmc"), "always drawn exactly"),
-        (lambda: SemiCanonical(THREE, approximate_dp(1.0)), "leave 4 dimensions free, and canonical noise .* needs exactly one"),
-        (lambda: SemiCanonical(BOTH, 1.0), r"tradeoff must be a trade-off function of bayesdp\.privacy, got float"),
-        (lambda: SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0])), "it protects nothing"),  # when it is made
-        (lambda: SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9])), "symmetric"),
-        (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"}), "'girls' of 'sex', which has 'men'"),
-        (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"}), "a label for each of sex, admission"),
-        (lambda: SemiCanonical(WEIGHTED, approximate_dp(1.0), {"cell": "a"}), "cell=a changes by 2"),
-        (lambda: SemiCanonical(LinearQuery({"cell": ["a", "b"]}, [[2, 3]], ["w"]), approximate_dp(1.0)), "no cell changes by one"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: CanonicalNoise(TABLE), "epsilon"),
+    (lambda: CanonicalNoise(TABLE, epsilon=1.0, mu=1.0), "mu"),
+    (lambda: CanonicalNoise(TABLE, epsilon=0.0), "epsilon must be"),
+    (lambda: CanonicalNoise(TABLE, epsilon=1.0, delta=1.0), "delta must lie strictly between 0 and 1"),
+    (lambda: CanonicalNoise(TABLE, mu=-1.0), "mu must be"),
+    (lambda: CanonicalNoise(Totals(TABLE), epsilon=1.0), "no two neighbouring tables"),
+    (lambda: CanonicalNoise(TEN, epsilon=1.0), "one set of sums of disjoint cells"),
+    (lambda: CanonicalNoise(ALL, 1.0, neighbours="add-remove"), "one set of sums"),
+    (lambda: CanonicalNoise(TABLE, 1.0).noise(method="mcmc"), "always drawn exactly"),
+    (lambda: SemiCanonical(THREE, approximate_dp(1.0)), "leave 4 dimensions free, and canonical noise .* needs exactly one"),
+    (lambda: SemiCanonical(BOTH, 1.0), r"tradeoff must be a trade-off function of bayesdp\.privacy, got float"),
+    (lambda: SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0])), "it protects nothing"),  # when it is made
+    (lambda: SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9])), "symmetric"),
+    (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"}), "'girls' of 'sex', which has 'men'"),
+    (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"}), "a label for each of sex, admission"),
+    (lambda: SemiCanonical(WEIGHTED, approximate_dp(1.0), {"cell": "a"}), "cell=a changes by 2"),
+    (lambda: SemiCanonical(LinearQuery({"cell": ["a", "b"]}, [[2, 3]], ["w"]), approximate_dp(1.0)), "no cell changes by one"),
 )  # fmt: skip
-def test_bad_arguments_are_named(call: Any, message: str) -> None:
-    with pytest.raises((NotImplementedError, TypeError, ValueError), match=message):
-        call()
 
 
 def test_the_cell_is_one_that_a_step_changes_by_one() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import permutations, product
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from tests.refusals import refused
 
 TABLE = {"row": range(3), "column": range(3)}
 BOTH = Margins(TABLE, ["row"], ["column"])
@@ -92,18 +92,12 @@ def test_hit_and_run_is_never_passed_off_as_exact() -> None:
         mechanism.noise(np.random.default_rng(1), 1, "exact")
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: KNorm(BOTH, -1.0), "epsilon must be a finite number greater than 0"),
-        (lambda: KNorm(BOTH, 1.0, sweeps=0), "sweeps must be an integer greater than 0"),
-        (lambda: KNorm(Invariants(None, TABLE), 1.0), "span 8 of the 9 dimensions .*add the total number of records"),
-        (lambda: KNorm(BOTH, 1.0, query=Margins(TABLE, ["row"])), "the invariants determine every answer of the query"),
-    ],
-)
-def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
+test_bad_arguments_are_named = refused(
+    (lambda: KNorm(BOTH, -1.0), "epsilon must be a finite number greater than 0"),
+    (lambda: KNorm(BOTH, 1.0, sweeps=0), "sweeps must be an integer greater than 0"),
+    (lambda: KNorm(Invariants(None, TABLE), 1.0), "span 8 of the 9 dimensions .*add the total number of records"),
+    (lambda: KNorm(BOTH, 1.0, query=Margins(TABLE, ["row"])), "the invariants determine every answer of the query"),
+)  # fmt: skip
 
 
 def test_the_smallest_ball_need_not_have_the_least_error() -> None:
@@ -124,5 +118,4 @@ def test_the_smallest_ball_need_not_have_the_least_error() -> None:
     for mechanism in (smallest, larger):
         assert mechanism.guarantee.pairs[0].loss == {"epsilon": 1.0}  # the same promise
         squares = np.sum(mechanism.noise(np.random.default_rng(3), 20_000) ** 2, axis=1)
-        assert mechanism.error is not None
         assert abs(squares.mean() - mechanism.error) < 5 * squares.std() / np.sqrt(len(squares))

@@ -113,28 +113,6 @@ def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(less
     assert {name for name, _, _ in release.frame.groups} >= {"block_group", "tract", "county"}
 
 
-@pytest.mark.system
-def test_the_posterior_keeps_what_is_exact_and_answers_the_questions(lesson, county, release):
-    tree = lesson.fit(release, draws=150, tune=150, random_seed=1, cores=1, quiet=True)
-    draws, truth = tree["posterior"], lesson.true_table(release, county)
-    assert (draws["totals"].sum("block") == truth.sum()).all()
-    assert (draws["districts"].sum(["district", "votingage", "hispanic", "cenrace"]) == truth.sum()).all()
-    mean = tree["cells"]["mean"].values
-    nowhere = truth[:, 1:].sum(axis=(2, 3, 4)) == 0  # no facility of this kind in the block: known from the limits
-    assert nowhere.any()
-    assert (mean[:, 1:][nowhere] == 0.0).all()
-    answers, true = (lesson.questions(own) for own in (draws["districts"], lesson.true_districts(release, county)))
-    even = truth[::2].sum()
-    assert true["total"].values.tolist() == [even, truth.sum() - even]
-    spread = answers["total"].std(["chain", "draw"])
-    assert (abs(answers["total"].mean(["chain", "draw"]) - true["total"]) < 5 * spread).all()
-    blocks = draws["totals"]
-    z = (blocks.mean(["chain", "draw"]).values - truth.sum(axis=(1, 2, 3, 4))) / np.maximum(
-        blocks.std(["chain", "draw"]).values, 1.0
-    )
-    assert np.abs(z).max() < 5
-
-
 @pytest.fixture(scope="module")
 def rounded():
     return import_module("models.rounded_census")

@@ -54,45 +54,6 @@ def test_sums_by_hand(work):
     assert own["smallest"].values.tolist() == [30, 0]
 
 
-def test_all_numbers_of_an_area_are_left_out(work):
-    release = bdp.datasets.working_population(levels=["SA3", "SA4"], within="701")
-    given, hidden = work.without_areas(release, ["70103"])
-    assert sum(int((~own.unmeasured).sum()) for own in hidden) == 210
-    assert sum(int(own.unmeasured.sum()) for own in given.measurements) == 210
-    cells = release.measurements[0].labelled.sel(SA3_CODE_2016="70103")
-    np.testing.assert_array_equal(np.asarray(hidden[0].values)[2], cells)
-    assert [own.query.dims[0] for own in given.measurements][8:] == ["SA4_CODE_2016"] * 8
-    # What is left of the SA4 for the area that is not published: 55,... less the three others.
-    totals = {own.query.dims: own.values for own in release.measurements}
-    left = int(totals["SA4_CODE_2016",][0]) - int(totals["SA3_CODE_2016",][[0, 1, 3]].sum())
-    assert work._persons(given).tolist()[2] == left
-
-
-def within_three_deviations(own):
-    """Hits against the sum of the intervals' probabilities, as if numbers were independent: false alarms below 1 %."""
-    p = own["probability"].values
-    return abs(own["held"].values.sum() - p.sum()) <= 3 * np.sqrt((p * (1 - p)).sum()) + 1
-
-
-@pytest.mark.slow
-def test_larger_areas_that_were_left_out(work):
-    """Given SA3 of the Australian Capital Territory only: 840 numbers of SA4 and of the state, some known for certain."""
-    given, hidden = work.leave_out(bdp.datasets.working_population(within="8"), "SA4_CODE_2016", "STE_CODE_2016")
-    with work.build_model(given, variation=0.4):
-        tree = bdp.sample(
-            250, tune=250, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, fiber_gibbs={"sweeps": 15}
-        )
-    draws = tree["posterior"].dataset["x"].values
-    draws = draws.reshape(-1, *draws.shape[2:])
-    for level in (0.5, 0.9, 0.95):
-        own, simple = work.predict(given, hidden, draws, level), work.by_hand(given, hidden, level)
-        assert own.sizes["answer"] == simple.sizes["answer"] == 840
-        assert within_three_deviations(own)
-        assert abs(float(own["held"].mean() - own["probability"].mean())) < 0.015
-        widths = [float((found["upper"] - found["lower"]).mean()) for found in (own, simple)]
-        assert widths[0] < 0.7 * widths[1]
-
-
 @pytest.fixture(scope="module")
 def views():
     return import_module("models.page_views")

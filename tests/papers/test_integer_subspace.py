@@ -19,7 +19,6 @@ from bayesdp.papers.integer_subspace import (
     couple,
     coupled_sweep,
     describe,
-    draw,
     draw_basis_gibbs,
     least_limit,
     log_mass,
@@ -32,6 +31,7 @@ from bayesdp.privacy import rho_to_epsilon
 from bayesdp.queries import LinearQuery, Totals
 from tests.lattices.oracles import CASES, LEVEL, labels, lattice_points, law_on, one_way, pvalue
 from tests.papers.coupled_chains import Plane
+from tests.refusals import refused
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]
 
@@ -72,19 +72,6 @@ def test_masses_of_gaussian_steps_differ_by_the_same_constant_around_every_centr
     np.testing.assert_allclose(totals, totals[0], rtol=1e-12)
 
 
-# 9 tests at the level LEVEL.
-@pytest.mark.parametrize("law", ["l1", "l2", "gaussian"])
-@pytest.mark.parametrize("b", [[1, -1, 1, -1], [2, -3, 1], [1, 1]])
-def test_steps_are_drawn_from_these_masses(law, b, make_rng):
-    z, k = np.array([4, -3, 0, 7])[: len(b)], np.arange(-200, 201)
-    target = BasisLaw(sp.csr_array([b]), law, 3.0 if law == "gaussian" else 0.3)
-    lines, j, z, pieces = described(target, z)
-    mass = np.exp([log_mass(int(step), lines, j, z, pieces) for step in k])
-    generator = seed_state(make_rng(4))
-    draws = np.array([draw(lines, j, pieces, generator) for _ in range(5000)])
-    assert pvalue(draws[:, None], k[:, None], mass / mass.sum()) > LEVEL
-
-
 # 9 tests at the level LEVEL. Autocorrelation times are below 6 sweeps here, so that 40 sweeps from zero leave less than
 # the tests can see.
 @pytest.mark.parametrize("case", ["3x3", "totals", "general"])
@@ -95,15 +82,6 @@ def test_noise_follows_its_law(case, law, scale, make_rng):
     draws = draw_basis_gibbs(BasisLaw.of(invariants, law, scale), make_rng(len(case)), chains=1500, thin=40)[:, 0]
     assert not np.any(invariants.matrix @ draws.T)
     assert pvalue(draws, points, law_on(points, law, scale)) > LEVEL
-
-
-def test_published_numbers_of_a_3x3_table(make_rng):
-    draws = draw_basis_gibbs(BasisLaw.of(one_way(3, 3), "l1", 1.0), make_rng(2), chains=20_000, thin=15)[:, 0]
-    # 5 standard errors of each: wrong in less than 2e-6 of runs.
-    for values, expected in [
-        (draws[:, 0] ** 2, 0.156180318), (draws[:, 0] * draws[:, 1], -0.078090159), (~draws.any(axis=1), 0.716986545)
-    ]:  # fmt: skip
-        assert abs(values.mean() - expected) < 5 * values.std() / np.sqrt(len(draws))
 
 
 def test_one_long_chain_is_thinned_after_its_burn_in(make_rng):
@@ -283,10 +261,8 @@ def test_noise_has_the_shape_of_the_table_and_as_many_sweeps_as_certified(make_r
     certificate = certify(LatticeLaplace(one_way(2, 3), epsilon=0.5), 0.05, chains=500, rng=make_rng(1))
     noise = certificate.noise(make_rng(2), size=7)
     assert noise.shape == (7, 2, 3)
-    assert not noise.sum(axis=1).any()
-    assert not noise.sum(axis=2).any()
-    assert certificate.noise(make_rng(2), size=0).shape == (0, 2, 3)
-    assert certificate.noise().shape == (1, 2, 3)
+    assert not noise.sum(axis=1).any() | noise.sum(axis=2).any()
+    assert certificate.noise(size=0).shape == (0, 2, 3)
     (here,) = np.flatnonzero(certificate.bound.times == certificate.sweeps)
     assert certificate.bound.upper[here] == certificate.tv_upper
     assert here == 1 or certificate.bound.upper[here - 1] > 0.05
@@ -344,35 +320,29 @@ WEIGHTED = LinearQuery(labels(450), [range(1, 451)], ["weighted"])
 RNG = np.random.default_rng
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BasisLaw(BASIS, "l3", 1.0), "'l1', 'l2', 'gaussian', got 'l3'"),
-        (lambda: BasisLaw(BASIS.astype(float), "l1", 1.0), "basis must hold integers"),
-        (lambda: BasisLaw(sp.csr_array([[1, -1], [0, 0]]), "l1", 1.0), "no vector that is zero"),
-        (lambda: BasisLaw(BASIS, "l1", 1e-9), r"below 2\*\*29, got 1e-09"),
-        (lambda: BasisLaw(BASIS, "l2", 1e-4), r"at least 0\.0012 for 'l2' noise on 2 cells"),
-        (lambda: draw_basis_gibbs(BasisLaw(BASIS, "l1", 1.0), RNG(1), chains=0), "chains"),
-        (lambda: meeting_times(SMALL, RNG(1), pairs=10, lag=9, horizon=9), "more sweeps than the lag of 9, got 9"),
-        (lambda: couple(SMALL, RNG(1), pairs=10, lag=2, confidence=1.0), "confidence must lie strictly between 0 and 1"),
-        (lambda: suggest_lag(BasisLaw.of(one_way(4, 4), "l1", 0.25), RNG(10), horizon=5),
-         "of 200 pairs of chains have not met within 5 sweeps"),
-        (lambda: certify(ProjectedGaussian(Totals(COUNTIES), rho=0.1), 0.05), "LatticeLaplace or LatticeGaussian.*got Projected"),
-        (lambda: certify(LAPLACE, 0.0), "tolerance must lie strictly between 0 and 1"),
-        (lambda: certify(LAPLACE, 0.05, delta=1e-6), "delta must not be given for Laplace noise"),
-        (lambda: certify(LAPLACE, 0.05, largest=0.0), "largest must be a finite number greater than 0"),
-        (lambda: certify(LatticeLaplace(WEIGHTED, epsilon=0.5), 0.05), "largest must be given"),
-        (lambda: certify(BY_DELTA, 0.05, delta=1e-6), "Gaussian noise that is stated by rho, and only for that"),
-        (lambda: certify(BY_RHO, 0.05), "delta must be given for Gaussian noise"),
-        # Enough if all pairs met at once, but they do not.
-        (lambda: certify(LatticeLaplace(one_way(3, 3), epsilon=0.5), 0.0067, chains=1000, rng=RNG(1)),
-         r"does not fall below 0\.0.*; about \d+ pairs could"),
-        (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.05), 0.05, chains=300, lag=1, confidence=0.999, rng=RNG(1)),
-         "does not fall below 1; try a longer lag"),
-        (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.25), 0.1, chains=300, lag=30, horizon=40, rng=RNG(1)),
-         "of 300 pairs of chains have not met within 40 sweeps: the bound is unknown"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: BasisLaw(BASIS, "l3", 1.0), "'l1', 'l2', 'gaussian', got 'l3'"),
+    (lambda: BasisLaw(BASIS.astype(float), "l1", 1.0), "basis must hold integers"),
+    (lambda: BasisLaw(sp.csr_array([[1, -1], [0, 0]]), "l1", 1.0), "no vector that is zero"),
+    (lambda: BasisLaw(BASIS, "l1", 1e-9), r"below 2\*\*29, got 1e-09"),
+    (lambda: BasisLaw(BASIS, "l2", 1e-4), r"at least 0\.0012 for 'l2' noise on 2 cells"),
+    (lambda: draw_basis_gibbs(BasisLaw(BASIS, "l1", 1.0), RNG(1), chains=0), "chains"),
+    (lambda: meeting_times(SMALL, RNG(1), pairs=10, lag=9, horizon=9), "more sweeps than the lag of 9, got 9"),
+    (lambda: couple(SMALL, RNG(1), pairs=10, lag=2, confidence=1.0), "confidence must lie strictly between 0 and 1"),
+    (lambda: suggest_lag(BasisLaw.of(one_way(4, 4), "l1", 0.25), RNG(10), horizon=5),
+     "of 200 pairs of chains have not met within 5 sweeps"),
+    (lambda: certify(ProjectedGaussian(Totals(COUNTIES), rho=0.1), 0.05), "LatticeLaplace or LatticeGaussian.*got Projected"),
+    (lambda: certify(LAPLACE, 0.0), "tolerance must lie strictly between 0 and 1"),
+    (lambda: certify(LAPLACE, 0.05, delta=1e-6), "delta must not be given for Laplace noise"),
+    (lambda: certify(LAPLACE, 0.05, largest=0.0), "largest must be a finite number greater than 0"),
+    (lambda: certify(LatticeLaplace(WEIGHTED, epsilon=0.5), 0.05), "largest must be given"),
+    (lambda: certify(BY_DELTA, 0.05, delta=1e-6), "Gaussian noise that is stated by rho, and only for that"),
+    (lambda: certify(BY_RHO, 0.05), "delta must be given for Gaussian noise"),
+    # Enough if all pairs met at once, but they do not.
+    (lambda: certify(LatticeLaplace(one_way(3, 3), epsilon=0.5), 0.0067, chains=1000, rng=RNG(1)),
+     r"does not fall below 0\.0.*; about \d+ pairs could"),
+    (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.05), 0.05, chains=300, lag=1, confidence=0.999, rng=RNG(1)),
+     "does not fall below 1; try a longer lag"),
+    (lambda: certify(LatticeLaplace(one_way(4, 4), epsilon=0.25), 0.1, chains=300, lag=30, horizon=40, rng=RNG(1)),
+     "of 300 pairs of chains have not met within 40 sweeps: the bound is unknown"),
 )  # fmt: skip
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()
