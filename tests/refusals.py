@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 __all__ = ["refused"]
 
 
-def refused(*cases: tuple[Callable[[], object], str]) -> Callable[..., None]:
-    """A test, to be given a name in its module, that each call ends in an error whose text matches; in the order of the cases."""
+def refused(*cases: tuple[Any, str], of: Callable[[Any], object] | None = None) -> Callable[..., None]:
+    """A test, to be given a name in its module, that each call ends in an error whose text matches.
 
-    @pytest.mark.parametrize(("call", "message"), cases, ids=[message[:40] for _, message in cases])
-    def test(call: Callable[[], object], message: str) -> None:
+    Cases are a call without arguments, or the argument of the call `of`, and a pattern of the text.
+    """
+
+    @pytest.mark.parametrize(("case", "message"), cases, ids=[message[:40] for _, message in cases])
+    def test(case: Any, message: str) -> None:
         with pytest.raises((NotImplementedError, TypeError, ValueError), match=message):
-            call()
+            of(case) if of else case()
 
     return test

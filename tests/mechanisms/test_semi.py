@@ -82,14 +82,6 @@ def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name: str, 
     mechanism = kind(BOTH, 0.6, adjacency=adjacency, **parameters)
     changes = apart(adjacency)
     assert len(changes) == {2: 18, 3: 30}[adjacency]
-    # On the lattice, outputs near zero too.
-    if name.startswith("lattice"):
-        zero, own = 0 * MOVE, mechanism.invariants
-        grid = [0 * MOVE, *apart(3)[::3]]
-        worst = max(
-            mechanism.law.logp(z, zero, own) - mechanism.law.logp(z, change, own) for z in grid for change in changes
-        )
-        assert worst == pytest.approx(0.6, rel=1e-9)
     assert largest_ratio(mechanism, changes) == pytest.approx(0.6, rel=1e-9)
     row = mechanism.guarantee.pairs[0]
     assert f"at most {adjacency} substituted records apart (Semi-DP, A_{adjacency})" in row.relation
@@ -108,10 +100,6 @@ def test_known_sensitivities_of_a_3x3_table() -> None:
         assert gaussian.sensitivity == pytest.approx(l2, rel=1e-15)
         assert gaussian.sigma == pytest.approx(l2 / 0.5, rel=1e-15)
         assert gaussian.error == pytest.approx(4 * l2**2 / 0.25, rel=1e-12)
-        # Exact mu between two tables: their distance over sigma, which the density shows.
-        top = gaussian.logp(COUNTS, COUNTS)
-        farthest = max(math.sqrt(2 * (top - gaussian.logp(COUNTS + z, COUNTS))) for z in changes)
-        assert farthest == pytest.approx(0.5, rel=1e-9)
         assert SemiNorm(BOTH, 1.0, adjacency=adjacency).rate == pytest.approx(1.0 / l1)
         assert SemiLatticeLaplace(BOTH, 1.0, adjacency=adjacency).law.epsilon == pytest.approx(1.0 / l1)
         assert SemiProjectedLaplace(BOTH, 2.0, adjacency=adjacency).b == pytest.approx(l1 / 2.0)

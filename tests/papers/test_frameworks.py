@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 from bayesdp.invariants import Invariants
 from bayesdp.noise import DiscreteLaplace, LatticeLaplace
 from bayesdp.papers.subspace import base_decomposition, extend, gaussian_error_factor, private_error_bound, project
-from bayesdp.privacy import gaussian_delta, gaussian_sigma, group_loss, optimal_factorization
+from bayesdp.privacy import gaussian_sigma, optimal_factorization
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.refusals import refused
 
@@ -169,26 +169,17 @@ def test_extended_additive_noise_is_that_of_its_coordinates(make_rng):
     np.testing.assert_allclose(own.coordinates(noise), make_rng(2).laplace(size=(3, 6)), atol=1e-7)
 
 
-def test_a_mechanism_may_take_the_table(make_rng):
-    def most_common_last(table, rng):
-        return np.asarray(COUNTIES.apply(table)) + table.max() * rng.laplace(size=4)
+def test_a_mechanism_may_take_the_table_but_not_change_it(make_rng):
+    def greedy(table, rng):
+        noisy = COUNTIES.apply(table) + table.max() * rng.laplace(size=4)
+        table[...] = 0
+        return noisy
 
-    made = project(most_common_last, COUNTIES, Totals(TABLE), loss=PURE, takes="table")
-    released = made.release_values(TABLE, make_rng(1))
+    released = project(greedy, COUNTIES, Totals(TABLE), loss=PURE, takes="table").release_values(TABLE, make_rng(1))
     noise = 20 * make_rng(1).laplace(size=4)
     np.testing.assert_allclose(released.values, COUNTIES.apply(TABLE) + noise - noise.mean(), atol=1e-5)
     assert list(released.values.county) == LABELS["county"]
-
-
-def test_a_mechanism_cannot_change_what_is_published():
-    def greedy(answers, rng):
-        answers[...] = 0
-        return answers + 5.0
-
-    released = project(greedy, CELLS, Totals(TABLE), loss=PURE).release_values(TABLE)
-    # 5 everywhere, moved by a constant so that the total is kept.
-    np.testing.assert_allclose(released.values, np.full((4, 2), TABLE.values.mean()), atol=1e-5)
-    assert released.exact[0].values == TABLE.values.sum()
+    assert released.exact[0].values == TABLE.values.sum() == 64
 
 
 @pytest.mark.parametrize(
@@ -218,16 +209,6 @@ def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, of_two)
         assert (words in text, words in of_law) == (given, known)
 
 
-# mu-Gaussian differential privacy is (epsilon, delta)-private at every epsilon, and groups of k have k mu: the general
-# bound for (epsilon, delta) must not be below the delta that Gaussian noise really has.
-@pytest.mark.parametrize("steps", [2, 3, 5])
-def test_group_loss_bounds_the_loss_of_gaussian_noise(steps):
-    for epsilon in (0.1, 0.5, 1.5):
-        bound = group_loss({"epsilon": epsilon, "delta": gaussian_delta(epsilon, sigma=4.0)}, steps)
-        assert bound["delta"] >= gaussian_delta(bound["epsilon"], sigma=4.0, sensitivity=float(steps))
-    assert group_loss({"epsilon": 400.0, "delta": 1e-9}, 2) == {"epsilon": 800.0, "delta": 1.0}
-
-
 def test_add_remove_neighbours_are_one_record_apart():
     stated = project(multiplicative, CELLS, Totals(TABLE), loss=PURE, neighbours="add-remove").guarantee
     assert [(row.size, row.loss["epsilon"]) for row in stated.pairs] == [(1.0, 1.0), (2.0, 2.0)]
@@ -243,8 +224,7 @@ def test_releases_say_whether_they_are_simulated_and_which_cells_are_determined(
     told = ("county=Gamma, education=Low", "county=Gamma, education=High")
     assert real.guarantee.determined_cells == told
     assert made.guarantee.determined_cells == ()
-    units = real.values.values * 2.0**20
-    np.testing.assert_array_equal(units, np.rint(units))
+    np.testing.assert_array_equal(real.values.values * 2.0**20 % 1, 0)
     assert not np.array_equal(real.values, made.release_values(table).values)
 
 
