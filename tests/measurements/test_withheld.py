@@ -17,6 +17,7 @@ import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from bayesdp.measurements import held_back
 from bayesdp.noise import CellKey, Censored, DiscreteGaussian, DiscreteLaplace, Gaussian, RandomRounding
+from tests.refusals import refused
 
 PAGE = {"country": ["FR", "IS", "NO", "SE"]}
 COUNTRY = bdp.Identity(PAGE)
@@ -40,9 +41,7 @@ def test_missing_candidates_are_censored_and_others_unmeasured(published) -> Non
     assert (own.law, own.name) == (Censored(LAW, below=90), "views")
     np.testing.assert_array_equal(own.values, [214, 0, 89, 96])
     np.testing.assert_array_equal(own.unmeasured, [False, True, False, False])
-    assert "1 of them under 90, 1 of them unmeasured, law censored law=(discrete-gaussian sigma=10) below=90" in repr(
-        own
-    )
+    assert "1 of them under 90, 1 of them unmeasured, law censored law=(discrete-gaussian sigma=10)" in repr(own)
 
 
 def test_candidates_as_a_mask_all_or_a_list_of_tuples() -> None:
@@ -85,46 +84,44 @@ def suppressed(**changes):
     return bdp.suppressed(COUNTY, given.pop("published"), **given)
 
 
-@pytest.mark.parametrize(
-    ("made", "changes", "words"),
-    [
-        (thresholded, {"candidates": None}, "candidates must say which answers could have been published.*cannot be told apart"),
-        (thresholded, {"candidates": ["FR", "NO"]}, "published has country=SE, which is not among the candidates"),
-        (thresholded, {"candidates": ["FR", "SE", "DE"]}, "candidates has labels that are no answers of the query: 'DE'"),
-        (thresholded, {"candidates": np.array([1, 0, 1, 1])}, "candidates has labels that are no answers of the query: .*1"),
-        (thresholded, {"candidates": False}, "published has country=FR, which is not among the candidates"),
-        (thresholded, {"below": 100}, "country=SE = 96, which is under the threshold: nothing below 100 is published"),
-        (thresholded, {"below": None}, "below must be the smallest value that is published"),
-        (thresholded, {"below": [1, 2]}, r"below has shape \(2,\), which does not fit"),
-        (thresholded, {"below": 89.5}, "below must be a whole number"),
-        (thresholded, {"published": {"FR": 214, "country=FR": 214}}, "published has country=FR twice"),
-        (thresholded, {"published": {"XX": 214}}, "published has labels that are no answers of the query: 'XX'"),
-        (thresholded, {"published": {"FR": "214"}}, "published must hold numbers, but country=FR is '214'"),
-        (thresholded, {"published": {"FR": math.inf}}, "country=FR"),
-        (thresholded, {"published": {"FR": 214.5}}, "whole numbers under the law 'censored', but country=FR is 214.5"),
-        (thresholded, {"published": SERIES.rename_axis("state")}, "index levels must have the names 'country', got 'state'"),
-        (thresholded, {"published": xr.DataArray([1], dims=("x",))}, "published must have the dimensions 'country'"),
-        (thresholded, {"published": [1, 2, 3]}, r"must have shape \(4,\)"),
-        (thresholded, {"law": Censored(LAW, 3)}, "law must not be a censored one"),
-        (thresholded, {"query": "country"}, "query must be Identity"),
-        (suppressed, {"assumption": None}, 'assumption must be stated: "primary"'),
-        (suppressed, {"assumption": "some"}, "assumption must be"),
-        (suppressed, {"published": {"Alpha": 17, "Beta": 3}}, "county=Beta = 3, .* counts from 1 to 4 are not published"),
-        (suppressed, {"published": {"Beta": 0}, "positive": False}, "county=Beta = 0, .* counts from 0 to 4 are not published"),
-        (suppressed, {"published": {"Alpha": 17.5}}, "county=Alpha"),
-        (suppressed, {"published": {"Alpha": -1}}, "no nonnegative integer table satisfies the exact values: county=Alpha = -1"),
-        (suppressed, {"below": 1}, "below must be at least 2"),
-        (suppressed, {"below": 4.5}, "below must be a positive integer"),
-        (suppressed, {"marked": ["Beta"]}, 'marked goes with assumption="marked"'),
-        (suppressed, {"assumption": "marked"}, 'marked goes with assumption="marked"'),
-        (suppressed, {"assumption": "marked", "marked": ["Alpha"]}, "county=Alpha was suppressed, but it is published as 17"),
-        (suppressed, {"assumption": "marked", "marked": ["Delta"]}, "marked has labels that are no answers of the query: 'Delta'"),
-        (suppressed, {"positive": 1}, "positive must be"),
-    ],
+test_what_is_refused_of_thresholds = refused(
+    ({"candidates": None}, "candidates must say which answers could have been published.*cannot be told apart"),
+    ({"candidates": ["FR", "NO"]}, "published has country=SE, which is not among the candidates"),
+    ({"candidates": ["FR", "SE", "DE"]}, "candidates has labels that are no answers of the query: 'DE'"),
+    ({"candidates": np.array([1, 0, 1, 1])}, "candidates has labels that are no answers of the query: .*1"),
+    ({"candidates": False}, "published has country=FR, which is not among the candidates"),
+    ({"below": 100}, "country=SE = 96, which is under the threshold: nothing below 100 is published"),
+    ({"below": None}, "below must be the smallest value that is published"),
+    ({"below": [1, 2]}, r"below has shape \(2,\), which does not fit"),
+    ({"below": 89.5}, "below must be a whole number"),
+    ({"published": {"FR": 214, "country=FR": 214}}, "published has country=FR twice"),
+    ({"published": {"XX": 214}}, "published has labels that are no answers of the query: 'XX'"),
+    ({"published": {"FR": "214"}}, "published must hold numbers, but country=FR is '214'"),
+    ({"published": {"FR": math.inf}}, "country=FR"),
+    ({"published": {"FR": 214.5}}, "whole numbers under the law 'censored', but country=FR is 214.5"),
+    ({"published": SERIES.rename_axis("state")}, "index levels must have the names 'country', got 'state'"),
+    ({"published": xr.DataArray([1], dims=("x",))}, "published must have the dimensions 'country'"),
+    ({"published": [1, 2, 3]}, r"must have shape \(4,\)"),
+    ({"law": Censored(LAW, 3)}, "law must not be a censored one"),
+    ({"query": "country"}, "query must be Identity"),
+    of=lambda changes: thresholded(**changes),
 )  # fmt: skip
-def test_what_is_refused(made, changes, words: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=words):
-        made(**changes)
+test_what_is_refused_of_suppression = refused(
+    ({"assumption": None}, 'assumption must be stated: "primary"'),
+    ({"assumption": "some"}, "assumption must be"),
+    ({"published": {"Alpha": 17, "Beta": 3}}, "county=Beta = 3, .* counts from 1 to 4 are not published"),
+    ({"published": {"Beta": 0}, "positive": False}, "county=Beta = 0, .* counts from 0 to 4 are not published"),
+    ({"published": {"Alpha": 17.5}}, "county=Alpha"),
+    ({"published": {"Alpha": -1}}, "no nonnegative integer table satisfies the exact values: county=Alpha = -1"),
+    ({"below": 1}, "below must be at least 2"),
+    ({"below": 4.5}, "below must be a positive integer"),
+    ({"marked": ["Beta"]}, 'marked goes with assumption="marked"'),
+    ({"assumption": "marked"}, 'marked goes with assumption="marked"'),
+    ({"assumption": "marked", "marked": ["Alpha"]}, "county=Alpha was suppressed, but it is published as 17"),
+    ({"assumption": "marked", "marked": ["Delta"]}, "marked has labels that are no answers of the query: 'Delta'"),
+    ({"positive": 1}, "positive must be"),
+    of=lambda changes: suppressed(**changes),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -202,30 +199,34 @@ def test_tables_that_remain(options, ranges) -> None:
     assert sorted(map(tuple, found.tolist())) == _tables(23, [17], *ranges)
 
 
-def test_assumptions_are_shown_and_kept(tmp_path: Path) -> None:
-    total = bdp.Exact(bdp.Totals(LINE), 23)
-    for options, words in (
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
         ({"assumption": "primary"}, "assumed: every missing answer was suppressed for being from 1 to 4"),
-        (
-            {"assumption": "marked", "marked": ["Beta"]},
-            "as the publisher marks them, these answers were suppressed for being from 1 to 4; nothing is assumed of 1 other",
-        ),
+        ({"assumption": "marked", "marked": ["Beta"]},
+         "as the publisher marks them, these answers were suppressed for being from 1 to 4; nothing is assumed of 1 other"),
         ({"assumption": "none"}, "nothing is assumed of 2 missing answers"),
-    ):
-        parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
-        release = bdp.Release.from_published(LINE, exact=[*parts, total])
-        assert words in repr(release)
-        assert words in release._repr_html_()
-        name = options["assumption"]
-        release.to_netcdf(tmp_path / f"{name}.nc")
-        release.to_csv(tmp_path / name)
-        for again in (bdp.Release.from_netcdf(tmp_path / f"{name}.nc"), bdp.Release.from_csv(tmp_path / name)):
-            assert again == release
-            assert [part.assumption for part in again.exact] == [part.assumption for part in release.exact]
+    ],
+)  # fmt: skip
+def test_assumptions_are_shown_and_kept(options, words, tmp_path: Path) -> None:
+    parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
+    release = bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 23)])
+    assert words in repr(release)
+    assert words in release._repr_html_()
+    release.to_netcdf(tmp_path / "r.nc")
+    release.to_csv(tmp_path / "r")
+    for again in (bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "r")):
+        assert again == release
+        assert [part.assumption for part in again.exact] == [part.assumption for part in release.exact]
+
+
+def test_an_assumption_is_a_sentence_and_tells_values_apart() -> None:
     plain = bdp.Exact(bdp.Totals(LINE), 23)
-    assert plain == total
     assert plain != bdp.Exact(bdp.Totals(LINE), 23, assumption="as the office says")
-    assert plain.on_frame(plain.query.frame).assumption is None
+    assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))
+    for wrong in ("", "  ", 3):
+        with pytest.raises(TypeError, match="assumption must be a sentence or None"):
+            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
 
 
 def test_a_bound_that_contradicts_a_total_is_named() -> None:
@@ -261,10 +262,3 @@ def test_top_coding() -> None:
         bdp.top_coded(COUNTY, {"Beta": 17}, at_least=100, coded=["Beta"])
     with pytest.raises(ValueError, match="county=Alpha"):
         bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 90)])
-
-
-def test_assumptions_are_sentences() -> None:
-    for wrong in ("", "  ", 3):
-        with pytest.raises(TypeError, match="assumption must be a sentence or None"):
-            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
-    assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))

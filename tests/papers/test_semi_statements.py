@@ -64,9 +64,8 @@ def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> Non
     mu = 0.7
     bound = full_characterization(gaussian_dp(mu), table, other)
     inner = ALPHAS[1:-1]
-    assert np.allclose(
-        bound(inner), norm.cdf(norm.isf(inner) - apart * mu), atol=1e-12
-    )  # the Gaussian mechanism, exactly
+    # The Gaussian mechanism, exactly.
+    assert np.allclose(bound(inner), norm.cdf(norm.isf(inner) - apart * mu), atol=1e-12)
     # Geometric noise on one count, by all its outcomes.
     epsilon, outcomes = 0.6, np.arange(-80, 90)
     laws = [np.exp(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other)]
