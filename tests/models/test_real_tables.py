@@ -54,6 +54,23 @@ def test_sums_by_hand(work):
     assert own["smallest"].values.tolist() == [30, 0]
 
 
+@pytest.mark.slow
+def test_totals_of_electorates_that_were_left_out():
+    """Totals of both sexes and of all electorates, of which the posterior has seen none: in intervals of 50, 90 and 95 %."""
+    electorates = import_module("models.electorates")
+    given, hidden = electorates.leave_out(bdp.datasets.statsnz_age_by_sex("general"), 1, 4, 5, 7)
+    with electorates.build_model(given, variation=0.4):
+        tree = bdp.sample(
+            250, tune=250, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, fiber_gibbs={"sweeps": 5}
+        )
+    draws = tree["posterior"].dataset["x"].values
+    for level in (0.5, 0.9, 0.95):
+        own = electorates.predict(hidden, draws.reshape(-1, *draws.shape[2:]), level)
+        p = own["probability"].values
+        # As if numbers were independent: false alarms below 1 %.
+        assert abs(own["held"].values.sum() - p.sum()) <= 3 * np.sqrt((p * (1 - p)).sum()) + 1
+
+
 @pytest.fixture(scope="module")
 def views():
     return import_module("models.page_views")
