@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,58 +147,60 @@ def test_what_is_protected_comes_first() -> None:
     assert places == sorted(places)
 
 
-def test_without_invariants_the_relation_of_neighbours_decides() -> None:
-    free = labels(3)
-    changed = DiscreteLaplace(free, 0.5).guarantee.person
-    assert changed == (
-        "Moving one person's record from one cell to any other costs at most epsilon = 0.5. Nothing is stated about adding or "
-        "removing one: the number of records is taken to be public."
-    )
-    added = DiscreteLaplace(free, 0.5, neighbours="add-remove").guarantee.person
-    assert added == (
-        "Moving one person's record from one cell to any other costs at most epsilon = 1. Adding or removing one costs at most "
-        "epsilon = 0.5."
-    )
-    normal = DiscreteGaussian(free, rho=0.1, neighbours="add-remove").guarantee.person
-    # By the law: two counts that change by one each are twice the rho of one.
-    assert "any other costs at most rho = 0.4." in normal
-    real = bdp.ProjectedGaussian(Invariants(None, free), mu=0.5, neighbours="add-remove").guarantee.person
-    assert "Adding or removing one costs at most mu = 0.5." in real
-    assert f"any other costs at most mu = {0.5 * math.sqrt(2):.6g}." in real
+FREE, SQUARE, LINE = labels(3), bdp.Margins(labels(3, 3), ["a"], ["b"]), bdp.Totals(labels(4))
+ANY = "Moving one person's record from one cell to any other costs at most epsilon = "
 
 
-def test_semi_dp_says_how_many_records_change() -> None:
-    square, line = bdp.Margins(labels(3, 3), ["a"], ["b"]), bdp.Totals(labels(4))
-    assert "changes of 2 to 3 records together" in bdp.SemiGaussian(square, 1.0).guarantee.person
-    assert "changes of 2 records together" in bdp.SemiGaussian(square, 1.0, adjacency=2).guarantee.person
-    moved = SemiLatticeLaplace(line, 1.0, adjacency=2).guarantee
-    # Two records are 4 apart in l1, one is 2.
-    assert "from one cell to any other costs at most epsilon = 0.5." in moved.person
-    given = semi_project(
-        lambda rng, size: rng.laplace(0.0, 2.0, (size, 4)),
-        bdp.Identity(labels(4)),
-        line,
-        loss={"epsilon": 1.0},
-        adjacency=1,
-    )
-    assert "any other costs at most epsilon = 1." in given.guarantee.person
+def handed_in(query: bdp.LinearQuery, loss: dict[str, float], neighbours: str = "substitution") -> Any:
+    return project(lambda x, rng: x, bdp.Identity(labels(2, 3)), query, loss=loss, neighbours=neighbours)
 
 
-def test_functions_that_were_handed_in_and_stacked_releases(make_rng) -> None:
-    cells = bdp.Identity(labels(2, 3))
-    own = project(
-        lambda x, rng: x, cells, INVARIANTS["total"], loss={"epsilon": 1.0, "delta": 0.4}, neighbours="add-remove"
+def clipped(neighbours: str) -> Any:
+    return bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), neighbours), (0.0, 10.0))
+
+
+def semi(loss: float) -> Any:
+    return semi_project(
+        lambda rng, size: rng.laplace(0.0, 2.0, (size, 4)), bdp.Identity(labels(4)), LINE, loss={"epsilon": loss}, adjacency=1
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        # Without invariants the relation of neighbours decides.
+        (DiscreteLaplace(FREE, 0.5), ANY + "0.5. Nothing is stated about adding or removing one: the number of records"),
+        (DiscreteLaplace(FREE, 0.5, neighbours="add-remove"), ANY + "1. Adding or removing one costs at most epsilon = 0.5."),
+        # Two steps of rho = 0.1.
+        (DiscreteGaussian(FREE, rho=0.1, neighbours="add-remove"), "any other costs at most rho = 0.4."),
+        (bdp.ProjectedGaussian(Invariants(None, FREE), mu=0.5, neighbours="add-remove"), "removing one costs at most mu = 0.5."),
+        (bdp.ProjectedGaussian(Invariants(None, FREE), mu=0.5, neighbours="add-remove"), f"other costs at most mu = {0.5**0.5:.6g}."),
+        # How many records change together; two records are 4 apart in l1, one is 2.
+        (bdp.SemiGaussian(SQUARE, 1.0), "changes of 2 to 3 records together"),
+        (bdp.SemiGaussian(SQUARE, 1.0, adjacency=2), "changes of 2 records together"),
+        (SemiLatticeLaplace(LINE, 1.0, adjacency=2), ANY + "0.5."),
+        (semi(1.0), "any other costs at most epsilon = 1."),
+        # Functions that were handed in.
+        (handed_in(INVARIANTS["total"], {"epsilon": 1.0, "delta": 0.4}, "add-remove"), "any other has no protection by this bound"),
+        (handed_in(INVARIANTS["both margins"], {"mu": 1.0}), "Changing, adding or removing"),
+        # Statistics.
+        (clipped("substitution"), "Changing one person's record costs at most epsilon = 0.5. Nothing is stated"),
+        (clipped("add-remove"), "Adding or removing one person's record costs at most epsilon = 0.5."),
+    ],
+    ids=lambda own: own if isinstance(own, str) else type(own).__name__,
+)  # fmt: skip
+def test_sentences(mechanism: Any, words: str) -> None:
+    assert words in " ".join(str(mechanism.guarantee).split())
+
+
+def test_sentences_of_several_releases(make_rng: Callable[[int], np.random.Generator]) -> None:
+    by_a, by_b = (bdp.Margins(labels(2, 3), [name]) for name in "ab")
+    one, other, again = (
+        bdp.ProjectedGaussian(query, mu=mu).release(np.arange(6).reshape(2, 3), make_rng(1))
+        for query, mu in ((by_a, 0.3), (by_b, 0.4), (by_a, 0.4))
     )
-    assert "any other has no protection by this bound" in own.guarantee.person
-    assert project(lambda x, rng: x, cells, INVARIANTS["both margins"], loss={"mu": 1.0}).guarantee.person.startswith(
-        "Changing, adding or removing"
-    )
-    table = np.arange(6).reshape(2, 3)
-    one = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["a"]), mu=0.3).release(table, make_rng(1))
-    other = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["b"]), mu=0.4).release(table, make_rng(2))
     assert one.guarantee.person.startswith("Moving one person's record between two cells that count towards the same")
     assert bdp.compose(one, other).guarantee.person.startswith("Changing, adding or removing one person's record alone")
-    again = bdp.ProjectedGaussian(bdp.Margins(labels(2, 3), ["a"]), mu=0.4).release(table, make_rng(3))
     assert "costs at most mu = 0.5;" in bdp.compose(one, again).guarantee.person
 
 
@@ -218,13 +221,3 @@ def test_files_of_older_versions_have_no_such_sentence() -> None:
     assert {key: value for key, value in read.to_dict().items() if key != "about"} == old
     with pytest.raises(TypeError, match="person must be a sentence"):
         Guarantee.from_dict({**old, "person": 3})
-
-
-def test_statistics_say_what_one_person_costs() -> None:
-    for neighbours, words in (
-        ("substitution", "Changing one person's record costs at most epsilon = 0.5. Nothing is stated about adding"),
-        ("add-remove", "Adding or removing one person's record costs at most epsilon = 0.5."),
-    ):
-        own = bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), neighbours), (0.0, 10.0))
-        flat = " ".join(str(own.guarantee).split())
-        assert flat.startswith(f"Privacy guarantee: pure differential privacy (epsilon) {words}")
