@@ -137,7 +137,7 @@ def test_content_decides_equality_and_pickles_keep_it():
     ("part", "words"),
     [
         (Measured(COUNTY + Totals(LABELS), [1, 2, 3], LAW),
-         "Measured: 3 answers by county and grand total, law discrete-gaussian sigma=5"),
+         "Measured: 2 answers by county and grand total, law discrete-gaussian sigma=5"),
         (Exact(Totals(LABELS), 135), "Exact: grand total = 135"),
         (Exact(Identity({"county": ["Alpha"]}), [3], "<="), "Exact: county=Alpha <= 3"),
         (Exact(COUNTY, [1, 2], "<="), "Exact: 2 answers by county, at most"),
