@@ -218,7 +218,7 @@ test_bad_arguments_are_named = refused(
     (lambda: SemiCanonical(BOTH, tradeoff([1.0, 0.0], [0.0, 1.0])), "it protects nothing"),  # when it is made
     (lambda: SemiCanonical(BOTH, tradeoff([0.6, 0.4], [0.1, 0.9])), "symmetric"),
     (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "girls", "admission": "no"}), "'girls' of 'sex', which has 'men'"),
-    (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"}), "a label for each of sex, admission"),
+    (lambda: SemiCanonical(BOTH, approximate_dp(1.0), {"sex": "men"}), "a label for each of 'sex', 'admission'"),
     (lambda: SemiCanonical(WEIGHTED, approximate_dp(1.0), {"cell": "a"}), "cell=a changes by 2"),
     (lambda: SemiCanonical(LinearQuery({"cell": ["a", "b"]}, [[2, 3]], ["w"]), approximate_dp(1.0)), "no cell changes by one"),
 )  # fmt: skip

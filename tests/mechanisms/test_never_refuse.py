@@ -62,7 +62,10 @@ def test_a_statistic_that_is_outside_is_refused_and_not_printed() -> None:
     own.release(1.0 + 9e-10, np.random.default_rng(1))
     own.release(-9e-10, np.random.default_rng(1))
     for value in (1.0 + 1.1e-9, 1.23456, -1.1e-9):
-        with pytest.raises(ValueError, match=r"must lie within its bounds, 0 to 1, but the statistic does not$"):
+        with pytest.raises(
+            ValueError,
+            match=r"must lie within its bounds, 0 to 1, but the statistic does not: the bounds are wrong, or something else was computed$",
+        ):
             own.release(value)
     # A one-sided bound, and a vector of which one is outside.
     half = bdp.BoundaryInflatedLaplace(1.0, [0.1, 0.1], ([2.0, None], [None, 3.0]), names=["a", "b"])
