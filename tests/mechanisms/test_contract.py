@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from bayesdp import mechanisms
-from bayesdp._docs import entries_of, sections_of
 from bayesdp.mechanisms import Mechanism
 from bayesdp.release import Release
 from tests.mechanisms.examples import LABELS, MAKES, VARIANTS
@@ -28,11 +27,6 @@ def test_every_mechanism_for_tables_has_an_example() -> None:
         name: kind for name, kind in vars(mechanisms).items() if inspect.isclass(kind) and issubclass(kind, Mechanism)
     }
     assert {name for name, kind in kinds.items() if not inspect.isabstract(kind)} == set(MAKES)
-
-
-@pytest.mark.parametrize("kind", [getattr(mechanisms, name) for name in MAKES])
-def test_every_parameter_is_documented_in_the_order_of_the_signature(kind: type) -> None:
-    assert list(entries_of(sections_of(kind.__doc__)["Parameters"])) == list(inspect.signature(kind).parameters)
 
 
 @BY_NAME

@@ -12,10 +12,10 @@ import pytest
 import xarray as xr
 
 from bayesdp import mechanisms, noise
-from bayesdp.mechanisms import StatisticMechanism
-from bayesdp.papers import bounded_statistics, covariance_cone, semi_dp, subspace
-from bayesdp.papers.bounded_statistics import ProportionMechanism
-from bayesdp.papers.subspace import Agent, FrameworkMechanism
+from bayesdp.papers.bounded_statistics import AllButOne, MultipleSynthesis, RescaledProportions, UniversalHistogram
+from bayesdp.papers.covariance_cone import CovarianceMatrix
+from bayesdp.papers.semi_dp import semi_project
+from bayesdp.papers.subspace import Agent, extend, project
 from bayesdp.queries import Identity, LinearQuery
 from tests.mechanisms.examples import BOTH, LABELS, MAKES, TOTAL
 from tests.secrets import SECRET, everything_said, shows_secret
@@ -109,110 +109,62 @@ def test_no_wrong_table_shows_in_an_error(name: str) -> None:
         assert said is None or not shows_secret(said), (way, said)
 
 
-@pytest.mark.parametrize(
-    ("make", "additive"),
-    [
-        (subspace.project, True),
-        (subspace.project, False),
-        (subspace.extend, False),
-        (semi_dp.semi_project, True),
-    ],
-)
-def test_no_wrong_table_shows_in_an_error_of_a_framework(make: Any, additive: bool) -> None:
-    if make is semi_dp.semi_project:
-        made = make(noise.DiscreteLaplace(1.0), Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
-    elif additive:
-        made = make(noise.DiscreteLaplace(1.0), Identity(LABELS), TOTAL, loss={"epsilon": 1.0}, additive=True)
-    else:
-        made = make(lambda answers, rng: answers, Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
-    assert isinstance(made, FrameworkMechanism)
-    for way, table in TABLES.items():
-        said = _says(lambda table=table: made.release_values(table, 1))
-        assert said is not None, way
-        assert not shows_secret(said), (way, said)
+def _framed(make: Callable[..., Any], mechanism: Any, **more: Any) -> Callable[[Any], Any]:
+    made = make(mechanism, Identity(LABELS), TOTAL, loss={"epsilon": 1.0}, **more)
+    return lambda table: made.release_values(table, 1)
 
 
-@pytest.mark.parametrize(
-    "output", [lambda a, rng: a * 1e12, lambda a, rng: np.where(a > 0, np.inf, a), lambda a, rng: a.ravel()]
-)
-def test_no_answer_shows_in_an_error_of_a_broken_mechanism(output: Any) -> None:
-    made = subspace.project(output, Identity(LABELS), TOTAL, loss={"epsilon": 1.0})
-    said = _says(lambda: made.release_values(_labelled(GOOD), 1))
-    assert said is not None
-    assert not shows_secret(said), said
+def _agent(mechanism: Any) -> Callable[[Any], Any]:
+    seed = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
+    agent = Agent(mechanism.describe(), LABELS, seed, [("Alpha", "Low"), ("Beta", "High")])
+    return lambda counts: agent.privatize(counts, 0)
 
 
-STATISTICS: dict[str, StatisticMechanism] = {
-    "truncated": mechanisms.TruncatedLaplace(1.0, [0.1, 0.1], (0.0, 1.0), names=["mean of height", "mean of weight"]),
-    "clipped": mechanisms.BoundaryInflatedLaplace(
-        1.0, [0.1, 0.1], (0.0, 1.0), names=["mean of height", "mean of weight"]
-    ),
-    "truncated Gaussian": mechanisms.TruncatedGaussian(
-        [0.1, 0.1], (0.0, 1.0), rho=0.1, names=["mean of height", "mean of weight"]
-    ),
-    "single": mechanisms.TruncatedLaplace(1.0, 0.1, (0.0, 1.0)),
+WRONG = [-BASE, BASE + 0.5, np.nan, np.inf, BASE * 10**11, BASE * 1e30, f"{BASE}x", None]
+SMALL, TWO = BASE / 1e6, {"names": ["mean of height", "mean of weight"]}
+PAIRS = [own for wrong in (*WRONG, BASE * 1j) for own in ([wrong, SMALL], [SMALL, wrong], [wrong] * 3, wrong)]
+CATEGORIES = [
+    own for wrong in WRONG for own in ([wrong, BASE, BASE, BASE], [BASE, BASE, wrong], wrong, [2 * BASE] * 3 + [wrong])
+]
+BY_AGENTS = [*([own, BASE] for own in WRONG), *([BASE, own] for own in WRONG), [BASE], BASE, [[BASE, BASE]]]
+V = BASE / 100.0
+MATRICES = [
+    [[np.nan, V], [V, V]], [[V, np.inf], [np.inf, V]], [[V, 2 * V], [3 * V, V]], [[V, 10 * V], [10 * V, V]],
+    [[-V, 0.0], [0.0, V]], [[V * 1e6, 0.0], [0.0, V]], [[BASE * 10**11, 0], [0, 1]], [[f"{BASE}x", "0"], ["0", "1"]],
+    [V, V], [[V]], V, [[V, V, V]] * 3,
+]  # fmt: skip
+OF_SHARES = [
+    kind(1.0, 4_000_000, ["a", "b", "c", "d"]) for kind in (RescaledProportions, AllButOne, UniversalHistogram)
+]
+SPREAD = [(-1e3, 1e3), (-1e3, 1e3)]
+PRIVATE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+    "project, noise": (_framed(project, noise.DiscreteLaplace(1.0), additive=True), [*TABLES.values()]),
+    "project": (_framed(project, lambda answers, rng: answers), [*TABLES.values()]),
+    "extend": (_framed(extend, lambda answers, rng: answers), [*TABLES.values()]),
+    "semi_project": (_framed(semi_project, noise.DiscreteLaplace(1.0)), [*TABLES.values()]),
+    "a mechanism too large": (_framed(project, lambda a, rng: a * 1e12), [_labelled(GOOD)]),
+    "a mechanism not finite": (_framed(project, lambda a, rng: np.where(a > 0, np.inf, a)), [_labelled(GOOD)]),
+    "a mechanism of another shape": (_framed(project, lambda a, rng: a.ravel()), [_labelled(GOOD)]),
+    "truncated": (mechanisms.TruncatedLaplace(1.0, [0.1, 0.1], (0.0, 1.0), **TWO).release, PAIRS),
+    "clipped": (mechanisms.BoundaryInflatedLaplace(1.0, [0.1, 0.1], (0.0, 1.0), **TWO).release, PAIRS),
+    "truncated Gaussian": (mechanisms.TruncatedGaussian([0.1, 0.1], (0.0, 1.0), rho=0.1, **TWO).release, PAIRS),
+    "single": (mechanisms.TruncatedLaplace(1.0, 0.1, (0.0, 1.0)).release, [*WRONG, *([own] for own in WRONG)]),
+    "covariances, clipped": (CovarianceMatrix(1.0, 200, SPREAD, ["height", "weight"]).release, MATRICES),
+    "covariances, truncated": (CovarianceMatrix(1.0, 200, SPREAD, rule="truncated").release, MATRICES),
+    **{type(own).__name__: (own.release, CATEGORIES) for own in OF_SHARES},
+    "several": (MultipleSynthesis((OF_SHARES[1],) * 2).release, CATEGORIES),
+    "an agent, integers": (_agent(mechanisms.LatticeLaplace(BOTH, 0.5)), BY_AGENTS),
+    "an agent, reals": (_agent(mechanisms.ProjectedGaussian(BOTH, mu=1e4)), BY_AGENTS),
 }
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_no_statistic_shows_in_an_error(name: str) -> None:
-    mechanism = STATISTICS[name]
-    for wrong in (-BASE, BASE, BASE / 2.0, np.nan, np.inf, BASE * 10**11, BASE * 1e30, f"{BASE}x", None, BASE * 1j):
-        given = [[wrong, BASE / 1e6], [BASE / 1e6, wrong], [wrong] * 3, wrong] if name != "single" else [wrong, [wrong]]
-        for statistic in given:
-            said = _says(lambda statistic=statistic: mechanism.release(statistic))
-            assert said is not None, statistic
-            assert not shows_secret(said), (statistic, said)
-
-
-@pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
-def test_no_covariance_shows_in_an_error(rule: str) -> None:
-    bounds, names = [(-1e3, 1e3), (-1e3, 1e3)], ["height", "weight"]
-    mechanism = covariance_cone.CovarianceMatrix(1.0, 200, bounds, names, rule=rule)
-    v = float(BASE) / 100
-    for wrong in (
-        [[np.nan, v], [v, v]],
-        [[v, np.inf], [np.inf, v]],
-        [[v, 2 * v], [3 * v, v]],
-        [[v, 10 * v], [10 * v, v]],
-        [[-v, 0.0], [0.0, v]],
-        [[v * 1e6, 0.0], [0.0, v]],
-        [[BASE * 10**11, 0], [0, 1]],
-        [[f"{BASE}x", "0"], ["0", "1"]],
-        [v, v],
-        [[v]],
-        v,
-        [[v, v, v]] * 3,
-    ):
-        said = _says(lambda wrong=wrong: mechanism.release(wrong))
-        assert said is not None, wrong
-        assert not shows_secret(said), (wrong, said)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram],
-)
-def test_no_count_of_a_category_shows_in_an_error(kind: type[ProportionMechanism]) -> None:
-    mechanism = kind(1.0, 4_000_000, ["a", "b", "c", "d"])
-    several = bounded_statistics.MultipleSynthesis((mechanism, mechanism))
-    for wrong in (-BASE, BASE, BASE + 0.5, np.nan, np.inf, BASE * 10**11, BASE * 1e30, f"{BASE}x", None):
-        for counts in ([wrong, BASE, BASE, BASE], [BASE, BASE, wrong], wrong, [BASE * 2] * 3 + [wrong]):
-            for made in (mechanism, several):
-                said = _says(lambda made=made, counts=counts: made.release(counts))
-                assert said is not None, counts
-                assert not shows_secret(said), (counts, said)
-
-
-def test_no_count_shows_in_an_error_of_an_agent() -> None:
-    seed = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
-    for mechanism in (mechanisms.LatticeLaplace(BOTH, 0.5), mechanisms.ProjectedGaussian(BOTH, mu=1e4)):
-        agent = Agent(mechanism.describe(), LABELS, seed, [("Alpha", "Low"), ("Beta", "High")])
-        wrong = (-BASE, BASE + 0.5, np.nan, np.inf, BASE * 10**11, BASE * 1e30, f"{BASE}x", None)
-        for counts in [[own, BASE] for own in wrong] + [[BASE, own] for own in wrong] + [[BASE], BASE, [[BASE, BASE]]]:
-            said = _says(lambda counts=counts, agent=agent: agent.privatize(counts, 0))
-            assert said is not None, counts
-            assert not shows_secret(said), (counts, said)
+@pytest.mark.parametrize("name", PRIVATE)
+def test_nothing_confidential_shows_in_an_error(name: str) -> None:
+    call, wrong = PRIVATE[name]
+    for own in wrong:
+        said = _says(lambda own=own: call(own))
+        assert said is not None, own
+        assert not shows_secret(said), (own, said)
 
 
 def test_the_secret_would_be_seen() -> None:
@@ -221,12 +173,11 @@ def test_the_secret_would_be_seen() -> None:
     assert shows_secret("7.31941e+05")
     assert shows_secret("731,941")
     assert not shows_secret("Low is not")
-    for told in ("message", "cause", "context", "note"):
-        error = ValueError("Low is 731941" if told == "message" else "Low")
-        if told == "cause":
-            error.__cause__ = ValueError("is 731941")
-        if told == "context":
-            error.__context__, error.__suppress_context__ = ValueError("is 731941"), True
-        if told == "note":
-            error.add_note("is 731941")
-        assert shows_secret(everything_said(error)), told
+    error = ValueError("Low")
+    error.__cause__ = ValueError("is 731941")
+    assert shows_secret(everything_said(error))
+    error.__cause__, error.__context__ = None, ValueError("is 731941")
+    assert shows_secret(everything_said(error))
+    error = ValueError("Low")
+    error.add_note("is 731941")
+    assert shows_secret(everything_said(error))

@@ -18,7 +18,6 @@ from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.mechanisms import (
-    LatticeLaplace,
     Mechanism,
     SemiGaussian,
     SemiKNorm,
@@ -27,13 +26,13 @@ from bayesdp.mechanisms import (
     SemiProjectedLaplace,
 )
 from bayesdp.mechanisms.protects import SemiAdjacentTables, safe_adjacency
-from bayesdp.noise import DiscreteLaplace, KNorm, ProjectedLaplace
-from bayesdp.papers.semi_dp import compare, semi_project
-from bayesdp.privacy import SemiGuarantee, gaussian_dp
-from bayesdp.privacy.words import BOUNDS, SemiAdjacent, SemiAdjacentWithin
+from bayesdp.noise import DiscreteLaplace
+from bayesdp.papers.semi_dp import semi_project
+from bayesdp.privacy.words import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation
+from tests.refusals import refused
 
 TABLE = {"row": ["p", "q", "r"], "column": ["low", "mid", "high"]}
 BOTH = Margins(TABLE, ["row"], ["column"])
@@ -83,14 +82,6 @@ def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name: str, 
     mechanism = kind(BOTH, 0.6, adjacency=adjacency, **parameters)
     changes = apart(adjacency)
     assert len(changes) == {2: 18, 3: 30}[adjacency]
-    # On the lattice, outputs near zero too.
-    if name.startswith("lattice"):
-        zero, own = 0 * MOVE, mechanism.invariants
-        grid = [0 * MOVE, *apart(3)[::3]]
-        worst = max(
-            mechanism.law.logp(z, zero, own) - mechanism.law.logp(z, change, own) for z in grid for change in changes
-        )
-        assert worst == pytest.approx(0.6, rel=1e-9)
     assert largest_ratio(mechanism, changes) == pytest.approx(0.6, rel=1e-9)
     row = mechanism.guarantee.pairs[0]
     assert f"at most {adjacency} substituted records apart (Semi-DP, A_{adjacency})" in row.relation
@@ -109,10 +100,6 @@ def test_known_sensitivities_of_a_3x3_table() -> None:
         assert gaussian.sensitivity == pytest.approx(l2, rel=1e-15)
         assert gaussian.sigma == pytest.approx(l2 / 0.5, rel=1e-15)
         assert gaussian.error == pytest.approx(4 * l2**2 / 0.25, rel=1e-12)
-        # Exact mu between two tables: their distance over sigma, which the density shows.
-        top = gaussian.logp(COUNTS, COUNTS)
-        farthest = max(math.sqrt(2 * (top - gaussian.logp(COUNTS + z, COUNTS))) for z in changes)
-        assert farthest == pytest.approx(0.5, rel=1e-9)
         assert SemiNorm(BOTH, 1.0, adjacency=adjacency).rate == pytest.approx(1.0 / l1)
         assert SemiLatticeLaplace(BOTH, 1.0, adjacency=adjacency).law.epsilon == pytest.approx(1.0 / l1)
         assert SemiProjectedLaplace(BOTH, 2.0, adjacency=adjacency).b == pytest.approx(l1 / 2.0)
@@ -126,8 +113,7 @@ def test_known_sensitivities_of_a_3x3_table() -> None:
 
 def test_utility_of_a_3x3_table_under_two_records() -> None:
     # Squared errors times epsilon**2, by simulation of other programs: K-norm 46.8, l1 51.2, projected Laplace 128, l2 80.
-    def error(mechanism: SemiKNorm | SemiNorm | SemiProjectedLaplace) -> float:
-        assert mechanism.error is not None
+    def error(mechanism: Any) -> float:
         return mechanism.error * 0.49
 
     assert error(SemiKNorm(BOTH, 0.7, adjacency=2)) == pytest.approx(46.8, rel=0.02)
@@ -150,14 +136,6 @@ def test_the_convention_of_the_paper_states_the_true_loss() -> None:
     assert gaussian.sigma == 2.0
     assert gaussian.guarantee.pairs[0].loss["mu"] == pytest.approx(math.sqrt(1.5), rel=1e-12)
     assert "A_3 is mu = 1.22474 and not mu = 1" in " ".join(str(gaussian.guarantee).split())
-    own, honest = (
-        SemiGuarantee(gaussian_dp(each.guarantee.pairs[0].loss["mu"]), each.adjacency, each.invariants)
-        for each in (gaussian, SemiGaussian(BOTH, 1.0))
-    )
-    assert own == SemiGuarantee(gaussian_dp(math.sqrt(6.0) / 2.0), 3, Invariants(BOTH))
-    assert compare(own, honest).answer == "weaker"
-    losses = [kind(BOTH, 1.0).guarantee.pairs[0].loss for kind in (SemiKNorm, SemiNorm)]
-    assert losses[0] == losses[1]
     expected = {"k-norm": 2.0, "l1": 1.5, "lattice l1": 1.5, "l2": math.sqrt(1.5), "linf": 1.0}
     for name, factor in expected.items():
         kind, parameters = PURE[name]
@@ -166,10 +144,6 @@ def test_the_convention_of_the_paper_states_the_true_loss() -> None:
         assert largest_ratio(mechanism, apart(3)) == pytest.approx(0.6 * factor, rel=1e-9)
         assert largest_ratio(mechanism, apart(2)) == pytest.approx(0.6, rel=1e-9)
         assert ("and the guarantee stands" in " ".join(str(mechanism.guarantee).split())) == (name == "linf")
-    with pytest.raises(ValueError, match="convention='paper' is Proposition 32"):
-        SemiGaussian(BOTH, 1.0, adjacency=2, convention="paper")
-    with pytest.raises(ValueError, match="convention must be one of"):
-        SemiGaussian(BOTH, 1.0, convention="printed")
 
 
 CASES: list[tuple[Query, int | None]] = [
@@ -193,46 +167,18 @@ def test_the_default_adjacency_is_safe_for_whatever_totals(invariants: Query, ex
     for _ in range(60):
         table = rng.integers(0, 4, invariants.frame.shape)
         worst = semi_adjacency([Exact(invariants, invariants.apply(table))]).worst
-        assert worst is not None
         most = max(most, worst)
     assert most == expected  # never more, and no smaller number would do
 
 
-def test_adjacency_has_to_be_given_where_labels_do_not_tell_it() -> None:
-    with pytest.raises(ValueError, match=r"adjacency must be given for these invariants.*semi_adjacency"):
-        SemiGaussian(CROSSED, 1.0)
-    with pytest.raises(ValueError, match=r"adjacency must be given for these invariants.*semi_adjacency"):
-        semi_project(DiscreteLaplace(1.0), Identity(LINE), CROSSED, loss={"epsilon": 1.0})
-    with pytest.raises(ValueError, match=r"spans 0 of the 4 dimensions.*Take a greater adjacency"):
-        SemiGaussian(BOTH, 1.0, adjacency=1)
-    with pytest.raises(ValueError, match=r"spans 8 of the 9 dimensions.*add the grand total"):
-        SemiGaussian(Invariants(None, TABLE), 1.0)
+def test_the_guarantee_says_whether_so_many_records_are_enough() -> None:
     # Enough for all two-way margins of a 2 x 2 x 2 table are four records: its only change has l1 norm 8.
-    cube = {"a": range(2), "b": range(2), "c": range(2)}
-    margins = Margins(cube, ["a", "b"], ["b", "c"], ["a", "c"])
-    with pytest.raises(ValueError, match="spans 0 of the 1 dimensions"):
-        SemiGaussian(margins, 1.0, adjacency=3)
-    assert SemiGaussian(margins, 1.0, adjacency=4).sensitivity == pytest.approx(math.sqrt(8.0))
-    assert SemiGaussian(margins, 1.0, adjacency=4).guarantee.caveats[0].startswith("Whether 4 records are enough")
+    four = SemiGaussian(TWO_WAY, 1.0, adjacency=4)
+    assert four.sensitivity == pytest.approx(math.sqrt(8.0))
+    assert four.guarantee.caveats[0].startswith("Whether 4 records are enough")
     assert SemiGaussian(BOTH, 1.0).guarantee.caveats[0].startswith("Whatever the published totals are")
-    assert SemiGaussian(BOTH, 1.0, adjacency=2).guarantee.caveats[0].startswith("Whether 2 records are enough")
-
-
-def test_general_invariants_by_a_list_of_differences() -> None:
-    # Records of two crossing sets, and of both together: the only change of two records or fewer is e_2 - e_3.
-    overlapping = LinearQuery({"cell": range(5)}, [[1, 1, 1, 0, 0], [0, 1, 1, 1, 0], [1] * 5], ["a", "b", "all"])
-    with pytest.raises(ValueError, match="spans 1 of the"):
-        SemiKNorm(overlapping, 1.0, adjacency=1)
-    mechanism = SemiKNorm(overlapping, 0.8, adjacency=2)
-    changes = mechanism.space.table_differences
-    both = np.concatenate([changes, -changes])
-    assert largest_ratio(mechanism, both) == pytest.approx(0.8, rel=1e-9)
-    assert mechanism.guarantee.certified
-    assert [row.norm for row in mechanism.guarantee.pairs] == ["K"]
-    assert isinstance(mechanism.law, KNorm)
-    release = mechanism.release([3, 2, 4, 1, 5], np.random.default_rng(5))
-    answers = overlapping.apply(np.array([3, 2, 4, 1, 5]))
-    assert overlapping.matrix @ release.values.values == pytest.approx(answers, abs=1e-9)
+    crossed = SemiGaussian(CROSSED, 1.0, published=[Exact(CROSSED, [2, 2, 3])], adjacency=2).guarantee
+    assert "Whether 2 records are enough" in " ".join(str(crossed).split())
 
 
 def test_samplers_are_named_and_never_passed_off() -> None:
@@ -240,27 +186,12 @@ def test_samplers_are_named_and_never_passed_off() -> None:
     words = " ".join(str(SemiKNorm(large, 1.0).guarantee).split())
     assert "How noise is drawn: rejection from l1 noise that keeps the invariants" in words
     chain = SemiKNorm(large, 1.0, sweeps=2).release(np.full((5, 5), 5), np.random.default_rng(1), method="mcmc")
-    assert chain.guarantee is not None
     assert chain.guarantee.sampler == "approximate: 2 sweeps of hit-and-run, convergence not certified"
     cube = SemiKNorm(BOTH, 1.0).noise(np.random.default_rng(1), 2000, method="algorithm-3")
     squares = np.sum(cube**2, axis=(1, 2))
     assert abs(squares.mean() - 64.5714) < 4.5 * squares.std() / math.sqrt(2000)  # below 1e-5
-    assert SemiLatticeLaplace(BOTH, 1.0, sweeps=7).release(
-        COUNTS, np.random.default_rng(1), "mcmc"
-    ).guarantee.sampler == ("approximate: 7 sweeps of Gibbs, convergence not certified")
-    for mechanism in (SemiGaussian(BOTH, 1.0), SemiNorm(BOTH, 1.0)):
-        with pytest.raises(ValueError, match="method must be 'auto' or 'exact'"):
-            mechanism.noise(np.random.default_rng(1), 1, "mcmc")
-
-
-def test_integer_noise_is_that_of_the_lattice_mechanism() -> None:
-    semi = SemiLatticeLaplace(BOTH, 1.2)
-    plain = LatticeLaplace(BOTH, 1.2, sensitivity=6.0)
-    assert semi.law == plain.law
-    one, other = (m.noise(np.random.default_rng(6), 4) for m in (semi, plain))
-    assert np.array_equal(one, other)
-    # Totals have a sampler with integers only, which the published guarantee names.
-    assert any("integer" in caveat for caveat in SemiLatticeLaplace(Totals(LINE), 1.0).guarantee.caveats)
+    lattice = SemiLatticeLaplace(BOTH, 1.0, sweeps=7).release(COUNTS, np.random.default_rng(1), "mcmc").guarantee
+    assert lattice.sampler == "approximate: 7 sweeps of Gibbs, convergence not certified"
 
 
 def test_any_additive_noise_can_be_projected() -> None:
@@ -269,75 +200,33 @@ def test_any_additive_noise_can_be_projected() -> None:
     assert (own.kind, own.parameters["sensitivity"], own.pairs[0].loss) == ("pure", 6.0, {"epsilon": 1.0})
     assert "at most 3 substituted records apart (Semi-DP, A_3)" in own.pairs[0].relation
     drawn = mechanism.noise(np.random.default_rng(1), 3000)
-    assert not np.any(drawn.sum(axis=1))
-    assert not np.any(drawn.sum(axis=2))
+    assert not np.any(drawn.sum(axis=1)) | np.any(drawn.sum(axis=2))
     # Four of nine dimensions are left of a variance of 2 q / (1 - q)**2 a cell.
     q = math.exp(-1 / 6)
     squares = np.sum(drawn**2, axis=(1, 2))
     assert abs(squares.mean() - 4 * 2 * q / (1 - q) ** 2) < 4.5 * squares.std() / math.sqrt(3000)  # below 1e-5
-    released = mechanism.release_values(COUNTS, np.random.default_rng(2))
-    assert released.guarantee.simulated
-    assert np.array_equal(released.values.sum("row"), COUNTS.sum(axis=0))
-
-    def normal(rng: np.random.Generator, size: int) -> np.ndarray:
-        return rng.normal(size=(size, 3, 3))
-
-    given = semi_project(normal, Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2).guarantee
-    assert (given.kind, given.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
-    assert "drawn by the function that was handed in" in str(given)
-    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0"):
-        semi_project(normal, Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=0)
-    assert SemiProjectedLaplace(BOTH, 1.0).law == ProjectedLaplace(6.0)
+    assert np.array_equal(mechanism.release_values(COUNTS, 2).values.sum("row"), COUNTS.sum(axis=0))
+    given = semi_project(
+        lambda rng, size: rng.normal(size=(size, 3, 3)), Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=2
+    )
+    assert (given.guarantee.kind, given.guarantee.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
 
 
 def test_releases_of_one_table_compose() -> None:
     rng = np.random.default_rng(9)
     norms = [SemiKNorm(BOTH, 0.5), SemiNorm(BOTH, 0.25, "linf"), SemiNorm(BOTH, 1.2, "l1")]
     composed = compose(*(own.release(COUNTS, rng) for own in norms))
-    assert composed.guarantee is not None
-    losses = {
-        row.relation.removesuffix(BOUNDS["upper"]).split("(")[-1]: row.loss["epsilon"]
-        for row in composed.guarantee.pairs
-    }
     # The l1 noise has a rate of 0.2: 0.8 for the four cells of a move, 1.2 for the six of a 3-cycle.
-    assert losses == {
-        "Semi-DP, A_3), at most": pytest.approx(1.95),
-        "2x2 move)": pytest.approx(1.55),
-        "3-cycle)": pytest.approx(1.95),
-    }
-    assert (composed.guarantee.unit, composed.guarantee.parameters["sensitivity"]) == (
-        "l1",
-        6.0,
-    )  # three norms: in records
+    losses = [(row.relation.split("(")[-1], row.loss["epsilon"]) for row in composed.guarantee.pairs]
+    assert [loss for _, loss in losses] == pytest.approx([1.95, 1.55, 1.95])
+    assert [name.split(")")[0] for name, _ in losses] == ["Semi-DP, A_3", "2x2 move", "3-cycle"]
+    # Three norms: in records.
+    assert (composed.guarantee.unit, composed.guarantee.parameters["sensitivity"]) == ("l1", 6.0)
     twice = compose(*(SemiKNorm(BOTH, 0.5, adjacency=2).release(COUNTS, rng) for _ in range(2))).guarantee
-    assert twice is not None
     # Two records and a move; a 3-cycle is out of reach of two records, and two of their longest differences long.
     assert [row.loss["epsilon"] for row in twice.pairs] == pytest.approx([1.0, 1.0, 2.0])
     gaussian = compose(*(SemiGaussian(BOTH, mu).release(COUNTS, rng) for mu in (3.0, 4.0))).guarantee
-    assert gaussian is not None
     assert gaussian.pairs[-1].loss["mu"] == pytest.approx(5.0)
-
-
-def test_bad_arguments_are_named() -> None:
-    for kind in (SemiKNorm, SemiNorm, SemiLatticeLaplace, SemiProjectedLaplace):
-        with pytest.raises(ValueError, match="epsilon must be a finite number greater than 0"):
-            kind(BOTH, -1.0)
-    with pytest.raises(ValueError, match="mu must be a finite number greater than 0"):
-        SemiGaussian(BOTH, 0.0)
-    with pytest.raises(ValueError, match="adjacency must be an integer greater than 0, got 0"):
-        SemiGaussian(BOTH, 1.0, adjacency=0)
-    with pytest.raises(TypeError, match="adjacency must be"):
-        SemiGaussian(BOTH, 1.0, adjacency=2.5)
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', 'linf', got 'l3'"):
-        SemiNorm(BOTH, 1.0, "l3")
-    with pytest.raises(ValueError, match="norm must be one of 'l1', 'l2', got 'linf'"):
-        SemiLatticeLaplace(BOTH, 1.0, "linf")
-    with pytest.raises(ValueError, match="sweeps must be an integer greater than 0"):
-        SemiKNorm(BOTH, 1.0, sweeps=0)
-    with pytest.raises(ValueError, match="invariants determine every cell"):
-        SemiGaussian(Identity(LINE), 1.0)
-    with pytest.raises(TypeError, match="invariants must be a query"):
-        SemiKNorm("margins", 1.0)
 
 
 STRATA = {"stratum": range(3), "a": range(2), "b": range(2)}
@@ -349,13 +238,7 @@ TWO_RECORDS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 BLOCKS = Totals({"stratum": range(3), "answer": range(3)}, by="stratum")
 ONES = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
 FLAT = Totals({"cell": range(4)})
-NORMS: dict[str, tuple[type[SemiAdjacentTables], dict[str, Any]]] = {
-    "l1": (SemiNorm, {"norm": "l1"}),
-    "l2": (SemiNorm, {"norm": "l2"}),
-    "linf": (SemiNorm, {"norm": "linf"}),
-    "lattice l1": (SemiLatticeLaplace, {"norm": "l1"}),
-    "lattice l2": (SemiLatticeLaplace, {"norm": "l2"}),
-}
+NORMS = {name: made for name, made in PURE.items() if name != "k-norm"}
 
 
 def exact(query: Query, counts: np.ndarray) -> list[Exact]:
@@ -434,42 +317,6 @@ def test_the_hull_of_what_occurs() -> None:
     mechanism = kind(FLAT, 0.6, published=exact(FLAT, one), adjacency=2)
     assert losses(mechanism, np.eye(4, dtype=np.int64), 2) == pytest.approx(0.6, rel=1e-9)
     assert losses(kind(FLAT, 0.6, adjacency=2), np.eye(4, dtype=np.int64), 2) == pytest.approx(0.3, rel=1e-9)
-    with pytest.raises(ValueError, match="published leaves differences in 1 of the 4 dimensions"):
-        kind(CORNERS, 0.6, published=exact(CORNERS, TWO_RECORDS))
-
-
-def test_steps_that_occur_join_the_fiber_or_the_row_says_how_far() -> None:
-    """With the default adjacency chains of protected steps join all tables of these fibers, each within the fiber."""
-    rng = np.random.default_rng(5)
-    for query, size in ((CORNERS, (3, 3)), (BLOCKS, (3, 3)), (IN_STRATA, (3, 2, 2))):
-        for _ in range(4):
-            counts = rng.poisson(0.7, size=size)
-            fiber = bdp.fibers.Fiber.of(exact(query, counts))
-            tables = enumerate_fiber(fiber).reshape(-1, counts.size)
-            if len(tables) == 1:
-                continue
-            mechanism = SemiGaussian(query, 1.0, published=fiber)
-            needed = semi_adjacency(fiber).value
-            assert needed is None or mechanism.adjacency >= needed
-            near = np.abs(tables[:, None] - tables).sum(axis=2) <= 2 * mechanism.adjacency
-            reached = near[0]
-            for _ in tables:
-                reached = near[reached].any(axis=0)
-            assert reached.all()
-
-
-@pytest.mark.parametrize("kind", [SemiGaussian, SemiProjectedLaplace, SemiLatticeLaplace])
-def test_tables_with_the_same_totals_get_the_same_noise(kind: type[SemiAdjacentTables]) -> None:
-    """The scale tells nothing that the totals do not: law, description, guarantee and noise of a seed are those of any table."""
-    for query, counts in ((CORNERS, np.eye(3, dtype=np.int64)), (BLOCKS, ONES + 1 - np.eye(3, dtype=np.int64))):
-        tables = enumerate_fiber(bdp.fibers.Fiber.of(exact(query, counts)))
-        first = None
-        for table in tables[:: max(1, len(tables) // 5)]:
-            release = kind(query, 0.6, published=exact(query, table), adjacency=3).release(table, rng=4)
-            [measured] = release.measurements
-            own = release.mechanism, measured.law, release.guarantee, (np.asarray(measured.values) - table).tolist()
-            first = first or own
-            assert own == first
 
 
 def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
@@ -481,59 +328,70 @@ def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
     text = " ".join(str(release.guarantee).split())
     assert "any two tables with the published exact answers, at most 3 substituted records apart" in text
     assert "The published totals force at most 3 records to change where one does" in text
-    assert (
-        "The noise is made for the published exact answers, and for nothing else of the table: l1 sensitivity 4" in text
-    )
+    assert "made for the published exact answers, and for nothing else of the table: l1 sensitivity 4" in text
 
-    def read(**changes: Any) -> Release:
-        own = json.loads(data.attrs["mechanism"])
-        guarantee = json.loads(data.attrs["guarantee"])
-        if "published" in changes:
-            own["published"] = changes["published"]
-        if "about" in changes:
-            guarantee["pairs"][0]["about"]["is"] = changes["about"]
-            guarantee["pairs"][0]["relation"] = SemiAdjacent(3).words
-        return Release.from_dataset(data.assign_attrs(mechanism=json.dumps(own), guarantee=json.dumps(guarantee)))
+    def lie(published: Any = None, about: str | None = None) -> dict[str, str]:
+        own, guarantee = (json.loads(data.attrs[name]) for name in ("mechanism", "guarantee"))
+        if about is None:
+            own["published"] = published
+        else:
+            guarantee["pairs"][0] |= {
+                "about": guarantee["pairs"][0]["about"] | {"is": about},
+                "relation": SemiAdjacent(3).words,
+            }
+        return {"mechanism": json.dumps(own), "guarantee": json.dumps(guarantee)}
 
     other = json.loads(data.attrs["mechanism"])["published"]
     other[0][0] += 1
     other[0][1] -= 1
-    for lie in (other, [[1, 2]], "x", other[:1], [[1] * 6, [1, 1, 0, 0, 2]]):
-        with pytest.raises(ValueError, match="published"):
-            read(published=lie)
-    # Nor may the row claim the tables of all totals.
-    with pytest.raises(ValueError, match="the guarantee states"):
-        read(about="apart")
-    with pytest.raises(ValueError, match="at most 3 substituted records apart"):
-        read(published=None)
+    for attrs, message in (
+        *((lie(wrong), "published") for wrong in (other, [[1, 2]], "x", other[:1], [[1] * 6, [1, 1, 0, 0, 2]])),
+        (lie(about="apart"), "the guarantee states"),  # nor may the row claim the tables of all totals
+        (lie(None), "at most 3 substituted records apart"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Release.from_dataset(data.assign_attrs(attrs))
 
 
-def test_what_is_given_is_checked() -> None:
-    good = exact(IN_STRATA, SPARSE)
-    with pytest.raises(ValueError, match=r"but stratum=0, a=0 is not 1: give the mechanism"):
-        SemiGaussian(IN_STRATA, 1.0, published=good).release(SPARSE + 13)
-    for wrong in ("3", 3, {"a": 1}, good[0]):
-        with pytest.raises(TypeError, match="published must be a list of Exact"):
-            SemiGaussian(IN_STRATA, 1.0, published=wrong)
-    with pytest.raises(ValueError, match="neither fewer nor more"):
-        SemiGaussian(IN_STRATA, 1.0, published=[Exact(Totals(STRATA), 6)])
-    with pytest.raises(ValueError, match="bounds"):
-        SemiGaussian(IN_STRATA, 1.0, published=[*good, Exact(Totals(STRATA), 9, sign="<=")])
-    with pytest.raises(ValueError, match="about the same table"):
-        SemiGaussian(IN_STRATA, 1.0, published=exact(CORNERS, TWO_RECORDS))
-    with pytest.raises(ValueError, match="no nonnegative integer table"):
-        SemiGaussian(CORNERS, 1.0, published=[[1, 0, 0], [2, 0, 0]])
-    with pytest.raises(ValueError, match="convention='paper'"):
-        SemiGaussian(CORNERS, 1.0, published=exact(CORNERS, TWO_RECORDS), convention="paper")
-    with pytest.raises(ValueError, match="determines the cell of every record"):
-        SemiGaussian(CORNERS, 1.0, published=exact(CORNERS, 0 * TWO_RECORDS))
-    with pytest.raises(ValueError, match="adjacency=1: no two tables with the published answers"):
-        SemiGaussian(CORNERS, 1.0, published=exact(CORNERS, TWO_RECORDS), adjacency=1)
-    crossed = LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1]], ["left", "right", "all"])
-    with pytest.raises(ValueError, match="adjacency must be given"):
-        SemiGaussian(crossed, 1.0, published=[Exact(crossed, [2, 2, 3])])
-    words = str(SemiGaussian(crossed, 1.0, published=[Exact(crossed, [2, 2, 3])], adjacency=2).guarantee)
-    assert "Whether 2 records are enough" in " ".join(words.split())
+ONE_EACH = exact(CORNERS, TWO_RECORDS)
+CUBE = {"a": range(2), "b": range(2), "c": range(2)}
+TWO_WAY = Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"])
+GIVEN = "adjacency must be given for these invariants.*semi_adjacency"
+test_bad_arguments_are_named = refused(
+    *((lambda kind=kind: kind(BOTH, -1.0), "epsilon must be a finite number greater than 0")
+      for kind in (SemiKNorm, SemiNorm, SemiLatticeLaplace, SemiProjectedLaplace)),
+    (lambda: SemiGaussian(BOTH, 0.0), "mu must be a finite number greater than 0"),
+    (lambda: SemiGaussian(BOTH, 1.0, adjacency=0), "adjacency must be an integer greater than 0, got 0"),
+    (lambda: SemiGaussian(BOTH, 1.0, adjacency=2.5), "adjacency must be"),
+    (lambda: SemiNorm(BOTH, 1.0, "l3"), "norm must be one of 'l1', 'l2', 'linf', got 'l3'"),
+    (lambda: SemiLatticeLaplace(BOTH, 1.0, "linf"), "norm must be one of 'l1', 'l2', got 'linf'"),
+    (lambda: SemiKNorm(BOTH, 1.0, sweeps=0), "sweeps must be an integer greater than 0"),
+    (lambda: SemiGaussian(Identity(LINE), 1.0), "invariants determine every cell"),
+    (lambda: SemiKNorm("margins", 1.0), "invariants must be a query"),
+    (lambda: SemiGaussian(CROSSED, 1.0), GIVEN),
+    (lambda: semi_project(DiscreteLaplace(1.0), Identity(LINE), CROSSED, loss={"epsilon": 1.0}), GIVEN),
+    (lambda: semi_project(DiscreteLaplace(1.0), Identity(TABLE), BOTH, loss={"mu": 2.0}, adjacency=0), "adjacency must be"),
+    (lambda: SemiGaussian(BOTH, 1.0, adjacency=1), "spans 0 of the 4 dimensions.*Take a greater adjacency"),
+    (lambda: SemiGaussian(Invariants(None, TABLE), 1.0), "spans 8 of the 9 dimensions.*add the grand total"),
+    (lambda: SemiGaussian(TWO_WAY, 1.0, adjacency=3), "spans 0 of the 1 dimensions"),
+    (lambda: SemiGaussian(BOTH, 1.0, adjacency=2, convention="paper"), "convention='paper' is Proposition 32"),
+    (lambda: SemiGaussian(BOTH, 1.0, convention="printed"), "convention must be one of"),
+    (lambda: SemiGaussian(BOTH, 1.0).noise(1, 1, "mcmc"), "method must be 'auto' or 'exact'"),
+    (lambda: SemiNorm(BOTH, 1.0).noise(1, 1, "mcmc"), "method must be 'auto' or 'exact'"),
+    (lambda: SemiGaussian(IN_STRATA, 1.0, published=exact(IN_STRATA, SPARSE)).release(SPARSE + 13),
+     "but stratum=0, a=0 is not 1: give the mechanism"),
+    *((lambda wrong=wrong: SemiGaussian(IN_STRATA, 1.0, published=wrong), "published must be a list of Exact")
+      for wrong in ("3", 3, {"a": 1}, ONE_EACH[0])),
+    (lambda: SemiGaussian(IN_STRATA, 1.0, published=[Exact(Totals(STRATA), 6)]), "neither fewer nor more"),
+    (lambda: SemiGaussian(IN_STRATA, 1.0, published=[*exact(IN_STRATA, SPARSE), Exact(Totals(STRATA), 9, sign="<=")]), "bounds"),
+    (lambda: SemiGaussian(IN_STRATA, 1.0, published=ONE_EACH), "about the same table"),
+    (lambda: SemiGaussian(CORNERS, 1.0, published=[[1, 0, 0], [2, 0, 0]]), "no nonnegative integer table"),
+    (lambda: SemiGaussian(CORNERS, 1.0, published=ONE_EACH, convention="paper"), "convention='paper'"),
+    (lambda: SemiGaussian(CORNERS, 1.0, published=exact(CORNERS, 0 * TWO_RECORDS)), "determines the cell of every record"),
+    (lambda: SemiGaussian(CORNERS, 1.0, published=ONE_EACH, adjacency=1), "adjacency=1: no two tables with the published answers"),
+    (lambda: SemiGaussian(CROSSED, 1.0, published=[Exact(CROSSED, [2, 2, 3])]), "adjacency must be given"),
+    (lambda: SemiKNorm(CORNERS, 0.6, published=ONE_EACH), "published leaves differences in 1 of the 4 dimensions"),
+)  # fmt: skip
 
 
 def test_several_releases_state_what_tables_with_the_published_answers_lose() -> None:
@@ -541,7 +399,6 @@ def test_several_releases_state_what_tables_with_the_published_answers_lose() ->
     made_for = SemiGaussian(BLOCKS, 0.3, published=published).release(ONES, rng=1)
     anyhow = SemiGaussian(BLOCKS, 0.4).release(ONES, rng=2)
     both = bdp.compose(made_for, anyhow)
-    assert both.guarantee is not None
     [row] = [own for own in both.guarantee.pairs if isinstance(own.about, SemiAdjacentWithin)]
     assert row.about == SemiAdjacentWithin(2, joint=True)
     assert row.loss == {"mu": pytest.approx(0.5)}

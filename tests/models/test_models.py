@@ -33,29 +33,6 @@ def test_every_model_is_a_lesson(name):
     assert isinstance(module.build_model(release), pm.Model)
 
 
-@pytest.mark.system
-def test_delinquent_children_keeps_both_margins():
-    lesson = import_module("models.delinquent_children")
-    release = lesson.make_release()
-    with lesson.build_model(release):
-        tree = bdp.sample(
-            draws=50,
-            tune=100,
-            chains=2,
-            cores=1,
-            random_seed=1,
-            nuts_sampler="pymc",
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
-        )
-    table = bdp.datasets.delinquent_children()
-    margins = bdp.Margins(table, ["county"], ["education"])
-    assert np.all(margins.apply(tree.posterior["x"]) == margins.apply(table))
-    assert {"release", "guarantee", "fiber", "diagnostics"} <= set(tree.children)
-    assert not bool(tree["fiber"]["determined"].any())
-
-
 def test_the_demo_starts_from_published_files_with_the_margins_of_the_data(tmp_path):
     demo._publish(tmp_path)
     noisy = read_table(tmp_path / "admissions_noisy.csv")
@@ -75,15 +52,7 @@ def test_the_posterior_of_the_odds_ratio():
     release = lesson.make_release()
     with lesson.build_model(release):
         tree = bdp.sample(
-            draws=400,
-            tune=400,
-            chains=2,
-            cores=1,
-            random_seed=1,
-            nuts_sampler="pymc",
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
+            400, tune=400, chains=2, cores=1, random_seed=1, nuts_sampler="pymc", progressbar=False, quiet=True
         )
     # Given the margins the corner is noncentral hypergeometric; its noise falls by exp(-4 * 0.25) a step. The margins
     # themselves say next to nothing about the odds ratio.
@@ -107,12 +76,9 @@ def test_the_posterior_of_the_odds_ratio():
 
     found = bdp.significance.posterior_odds_ratio(tree, rng=np.random.default_rng(1))
     assert found.probability == 1.0
-    assert found.test is not None
     assert found.test.tradeoff == "(1, 0)-DP"
-    assert found.predictive_pvalue < 1e-15
-    assert found.test.pvalue < 1e-15
+    assert max(found.predictive_pvalue, found.test.pvalue) < 1e-15
     low = found.test.confidence_interval(0.975).low
-    assert found.population is not None
     assert np.log(found.population.low) == pytest.approx(np.log(low), abs=0.05)  # prior and draws, against exact
 
 
@@ -131,20 +97,6 @@ def release(lesson, county):
     return lesson.make_release(3, county)
 
 
-def test_the_county_is_as_its_docstring_says(lesson):
-    county = lesson.make_county(1, tracts=5, groups=5, blocks=12)
-    tables = np.stack(list(county.values()))
-    assert tables.shape == (300, 8, 2, 2, 63)
-    household = tables[:, 0].sum(axis=(1, 2, 3))
-    dormitories = tables[:, 1:].sum(axis=(1, 2, 3, 4))
-    # 300 blocks, 30% and 10%: five standard errors.
-    assert abs((household == 0).mean() - 0.3) < 0.13
-    assert abs((dormitories > 0).mean() - 0.1) < 0.09
-    assert tables[:, 1:, 0].sum() == 0  # no minors in group quarters
-    again = lesson.make_county(1, tracts=5, groups=5, blocks=12)
-    assert all(np.array_equal(own, again[block]) for block, own in county.items())
-
-
 def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(lesson, county, release):
     truth = lesson.true_table(release, county)
     assert len(release.measurements) == 44  # eleven queries of four levels
@@ -159,31 +111,6 @@ def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(less
         assert compare[exact.sign](exact.query.apply(truth), exact.values).all()
     assert release.frame.dims == ("block", "hhgq", "votingage", "hispanic", "cenrace")
     assert {name for name, _, _ in release.frame.groups} >= {"block_group", "tract", "county"}
-
-
-@pytest.mark.system
-def test_the_posterior_keeps_what_is_exact_and_answers_the_questions(lesson, county, release):
-    tree = lesson.fit(release, draws=150, tune=150, random_seed=1, cores=1, quiet=True)
-    draws, truth = tree["posterior"], lesson.true_table(release, county)
-    assert (draws["totals"].sum("block") == truth.sum()).all()
-    assert (draws["districts"].sum(["district", "votingage", "hispanic", "cenrace"]) == truth.sum()).all()
-    mean = tree["cells"]["mean"].values
-    nowhere = truth[:, 1:].sum(axis=(2, 3, 4)) == 0  # no facility of this kind in the block: known from the limits
-    assert nowhere.any()
-    assert (mean[:, 1:][nowhere] == 0.0).all()
-    answers = lesson.questions(draws["districts"])
-    true = lesson.questions(lesson.true_districts(release, county))
-    assert set(answers.data_vars) == {"total", "black_share", "more_hispanic"}
-    even = truth[::2].sum()
-    assert true["total"].values.tolist() == [even, truth.sum() - even]
-    spread = answers["total"].std(["chain", "draw"])
-    assert (abs(answers["total"].mean(["chain", "draw"]) - true["total"]) < 5 * spread).all()
-    assert set(np.unique(answers["more_hispanic"])) <= {False, True}
-    blocks = draws["totals"]
-    z = (blocks.mean(["chain", "draw"]).values - truth.sum(axis=(1, 2, 3, 4))) / np.maximum(
-        blocks.std(["chain", "draw"]).values, 1.0
-    )
-    assert np.abs(z).max() < 5
 
 
 @pytest.fixture(scope="module")
@@ -213,15 +140,6 @@ def test_every_number_is_rounded_on_its_own(rounded):
     np.testing.assert_allclose(simple["upper"] - simple["lower"], 2 * 1.6449 * np.sqrt(5 * 2.25), rtol=1e-12)
 
 
-def test_questions_of_a_table_typed_in(rounded):
-    counts = bdp.Frame.of({"county": ["p", "q"], "race": ["u", "v"]}).data_array(np.array([[1, 2], [3, 4]]))
-    found = rounded.questions(counts)
-    assert found["counties"].values.tolist() == [3, 7]
-    assert found["races"].values.tolist() == [4, 6]
-    assert found["share"].values.tolist() == [0.4, 0.6]
-    assert int(found["total"]) == 10
-
-
 def test_cell_keys_leave_zeros_and_publish_no_1_and_2(keyed):
     release, table = keyed.make_release(), keyed.true_table()
     assert table.shape == (30, 5)
@@ -235,55 +153,9 @@ def test_cell_keys_leave_zeros_and_publish_no_1_and_2(keyed):
     assert (keyed.disagreements(release) != 0).any()
 
 
-@pytest.mark.system
-def test_every_draw_could_have_led_to_what_was_published(rounded):
-    """Under every law of the release, and with cells that a rounded number leaves open visited."""
-    whole = rounded.true_table()
-    table = whole.isel(county=np.argsort(whole.sum("race").values)[:3], race=slice(1, 5))
-    labels = {
-        "county": [str(own) for own in table["county"].values],
-        "race": [str(own) for own in table["race"].values],
-    }
-    law, rng = bdp.noise.RandomRounding(3), np.random.default_rng(5)
-    parts = []
-    for query in (bdp.Identity(labels), bdp.Margins(labels, ["county"]), bdp.Margins(labels, ["race"])):
-        parts.append(bdp.Measured(query, law.draw(rng, query.shape, location=query.apply(table.values)), law))
-    release = bdp.Release.from_published(labels, measured=parts)
-    with rounded.build_model(release):
-        tree = bdp.sample(150, tune=150, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
-    draws = tree["posterior"]["x"].to_numpy().reshape(-1, *table.shape)
-    for measured in release.measurements:
-        answers = measured.query.apply(draws)
-        assert np.isfinite(law.log_each(np.asarray(measured.values), answers)).all()
-    # Each mean is within the reach of rounding; all tables that were drawn are whole and not negative.
-    assert (draws >= 0).all()
-    assert (np.abs(draws.mean(axis=0) - table.values) < 3).all()
-    assert (draws.std(axis=0) > 0).mean() > 0.5
-
-
 @pytest.fixture(scope="module")
 def regressions():
     return import_module("models.perturbed_regressions")
-
-
-def test_the_naive_fits(regressions):
-    """A Poisson regression solves its score equations; least squares are those of numpy."""
-    rng = np.random.default_rng(1)
-    release = regressions.simulate_outcome(rng, 3)
-    slope, error = regressions.naive_outcome(release)
-    z = regressions.covariate()
-    np.testing.assert_allclose([z.mean(), z.std()], [0.0, 1.0], atol=1e-12)
-    for y, b, sd in zip(np.asarray(release.measurements[0].values), slope, error, strict=True):
-        level = np.log(y.sum() / np.exp(b * z).sum())  # what the first score equation says
-        mean = np.exp(level + b * z)
-        assert abs((z * (y - mean)).sum()) < 1e-6
-        information = (z**2 * mean).sum() - (z * mean).sum() ** 2 / mean.sum()
-        assert abs(sd - information**-0.5) < 1e-9
-    release, outcome = regressions.simulate_covariate(rng, 2)
-    slope, error = regressions.naive_slope(release, outcome)
-    for y, v, b, sd in zip(np.asarray(release.measurements[0].values), outcome, slope, error, strict=True):
-        line = stats.linregress(np.log1p(y), v)
-        np.testing.assert_allclose([b, sd], [line.slope, line.stderr], rtol=1e-9)
 
 
 def test_counts_that_are_summed_out(regressions):
@@ -301,17 +173,3 @@ def test_counts_that_are_summed_out(regressions):
         own = stats.nbinom.pmf(counts, shape, shape / (shape + mean))
         expected += np.log((chance * own * stats.norm.pdf(v, 0.2 + 0.9 * np.log1p(counts), 0.6)).sum())
     np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
-def test_rounding_pulls_the_naive_slope_towards_zero(regressions):
-    """Five standard errors of the mean of 200 studies."""
-    release, outcome = regressions.simulate_covariate(np.random.default_rng(2), 200)
-    slope, _ = regressions.naive_slope(release, outcome)
-    assert slope.mean() + 5 * slope.std() / np.sqrt(200) < regressions.EFFECT
-
-
-def test_the_model_with_counts_has_the_same_parts(regressions):
-    release, outcome = regressions.simulate_covariate(np.random.default_rng(3), 1, 4)
-    model = regressions.covariate_model(release, outcome)
-    assert {own.name for own in model.free_RVs} == {"level", "slope", "scatter", "log_mean", "log_shape", "x"}
-    assert {own.name for own in model.observed_RVs} == {"noisy", "outcome"}

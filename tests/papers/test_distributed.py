@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
+import re
 from dataclasses import asdict, replace
 
 import cloudpickle
@@ -17,17 +15,15 @@ import xarray as xr
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import (
-    ExtendedGaussian,
-    ExtendedLaplace,
     KNorm,
     LatticeGaussian,
     LatticeLaplace,
     ProjectedGaussian,
-    ProjectedLaplace,
 )
 from bayesdp.papers.subspace import Agent, Piece, assemble, noise_check
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.release import Release
+from tests.refusals import refused
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
@@ -38,17 +34,12 @@ CELLS = [(county, education) for county in LABELS["county"] for education in LAB
 
 MECHANISMS = [
     LatticeLaplace(BOTH, epsilon=0.5, sweeps=20),
-    LatticeLaplace(BOTH, epsilon=0.5, norm="l2", sweeps=20),
     LatticeLaplace(COUNTY, epsilon=0.5),
     LatticeGaussian(COUNTY, epsilon=1.0, delta=1e-6, sweeps=20),
     LatticeLaplace(Invariants(None, LABELS), epsilon=0.5),
     ProjectedGaussian(BOTH, epsilon=1.0, delta=1e-6),
-    ProjectedGaussian(COUNTY, mu=1e4),
     ProjectedGaussian(LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1], [0, 0, 1, -1, 3, 0]], ["weighted", "other"]), rho=0.02),
     ProjectedGaussian([COUNTY, Totals(TABLE)], rho=0.02),
-    ExtendedGaussian(BOTH, mu=0.5),
-    ProjectedLaplace(COUNTY, epsilon=0.5),
-    ExtendedLaplace(BOTH, epsilon=0.5),
     KNorm(BOTH, epsilon=0.5),
 ]
 
@@ -58,8 +49,10 @@ def agents_of(mechanism, seed=SEED):
 
 
 def pieces_of(mechanism, round_number=0, table=TABLE, seed=SEED):
+    """What each agent, who knows one count, hands over, as it is read from a file."""
     counts = np.asarray(table).ravel().tolist()
-    return [own.privatize(count, round_number) for own, count in zip(agents_of(mechanism, seed), counts, strict=True)]
+    told = [own.privatize(count, round_number) for own, count in zip(agents_of(mechanism, seed), counts, strict=True)]
+    return [Piece(**json.loads(json.dumps(asdict(own)))) for own in told]
 
 
 def central(mechanism, round_number, table=TABLE):
@@ -86,43 +79,8 @@ def test_rounds_have_streams_of_their_own():
     assert len(set(noise)) == 5
 
 
-AGENT_PROGRAM = """
-import json, sys
-from dataclasses import asdict
-from bayesdp.papers.subspace import Agent
-given = json.loads(sys.stdin.read())
-for description in given["descriptions"]:
-    agent = Agent(description, given["labels"], given["seed"], tuple(given["cell"]))
-    print(json.dumps(asdict(agent.privatize(given["count"], given["round"]))))
-"""
-
-
-@pytest.mark.slow
-def test_four_processes_that_know_one_count_each_make_the_central_release():
-    labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    counts = {("Alpha", "Low"): 15, ("Alpha", "High"): 1, ("Beta", "Low"): 20, ("Beta", "High"): 10}
-    margins = Margins(labels, ["county"], ["education"])
-    mechanisms = [ProjectedGaussian(margins, mu=0.3), LatticeLaplace(margins, epsilon=0.2)]
-    table = np.array(list(counts.values())).reshape(2, 2)
-    # First, so that what is compiled is in the cache of the four.
-    centrals = [own.release(table, rng=np.random.default_rng([SEED, 3])) for own in mechanisms]
-    common = {"descriptions": [own.describe() for own in mechanisms], "labels": labels, "seed": SEED, "round": 3}
-
-    def run_agent(cell):
-        told = json.dumps({**common, "cell": cell, "count": counts[cell]})
-        command = [sys.executable, "-c", AGENT_PROGRAM]
-        return subprocess.run(command, input=told, capture_output=True, text=True, timeout=300, check=True).stdout
-
-    with ThreadPoolExecutor(4) as pool:
-        lines = [printed.splitlines() for printed in pool.map(run_agent, counts)]
-    for mechanism, own, expected in zip(mechanisms, zip(*lines, strict=True), centrals, strict=True):
-        release = assemble(mechanism, [Piece(**json.loads(line)) for line in own])
-        assert release.values.values.tobytes() == expected.values.values.tobytes()
-        assert release.exact == expected.exact
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS[:6:5], ids=repr)
-def test_blocks_of_cells_make_the_same_release(mechanism):
+def test_blocks_of_cells_make_the_same_release():
+    mechanism = MECHANISMS[0]
     description = mechanism.describe()
     first = Agent(description, TABLE, SEED, [("Beta", "High"), "county=Alpha, education=Low", ("Alpha", "High")])
     rest = Agent(description, TABLE, SEED, [("Gamma", "Low"), ("Gamma", "High"), ("Beta", "Low")])
@@ -148,27 +106,19 @@ def test_no_agent_holds_the_data_of_another_or_its_own():
 @pytest.mark.parametrize(
     "copied",
     [
-        *(
-            lambda agent, protocol=protocol: pickle.dumps(agent, protocol)
-            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
-        ),
-        lambda agent: pickle.dumps([{"agents": (agent,)}]),
-        lambda agent: pickle.dumps(agent.privatize),
-        lambda agent: cloudpickle.dumps(agent),
+        *(lambda agent, own=own: pickle.dumps(agent, own) for own in range(pickle.HIGHEST_PROTOCOL + 1)),
+        lambda agent: pickle.dumps([{"agents": (agent.privatize,)}]),
         lambda agent: cloudpickle.dumps(lambda count: agent.privatize(count, 0)),
         copy.copy,
         copy.deepcopy,
-        lambda agent: copy.deepcopy({"agent": agent}),
     ],
 )
 def test_an_agent_cannot_be_pickled_or_copied(copied):
-    agent = agents_of(MECHANISMS[2])[0]
+    agent = agents_of(MECHANISMS[1])[0]
     with pytest.raises(TypeError, match="an Agent cannot be pickled or copied: it holds the common seed") as caught:
         copied(agent)
     for error in (caught.value, caught.value.__cause__, caught.value.__context__):
         assert str(SEED) not in repr(error)
-    assert str(SEED) not in repr(agent)
-    assert str(SEED) not in str(agent)
 
 
 def test_the_seed_is_nowhere_to_be_seen():
@@ -202,40 +152,33 @@ def test_the_guarantee_says_against_whom_it_protects():
     release = assemble(MECHANISMS[0], pieces_of(MECHANISMS[0]))
     assert not release.simulated
     text = " ".join(str(release.guarantee).split())
-    assert "SIMULATED" not in text
-    assert (
-        "protects against outsiders only: whoever holds the seed, every agent among them, can subtract the noise"
-        in text
-    )
+    assert not re.search("SIMULATED|operating system", text)
+    assert "outsiders only: whoever holds the seed, every agent among them, can subtract the noise" in text
     assert "PCG64 generator, which is not a cryptographic one" in text
-    assert "operating system" not in text
     assert "drawn exactly from its law" in text
 
 
-def test_determined_cells_are_listed():
-    table = TABLE.copy(data=[[15, 1], [20, 10], [0, 0]])
-    release = assemble(MECHANISMS[2], pieces_of(MECHANISMS[2], 0, table))
-    assert release.guarantee.determined_cells == ("county=Gamma, education=Low", "county=Gamma, education=High")
-
-
 def test_a_round_cannot_be_used_twice():
-    agent = agents_of(MECHANISMS[2])[0]
+    agent = agents_of(MECHANISMS[1])[0]
     first = agent.privatize(15, 1)
     with pytest.raises(ValueError, match="round_number 1 was used before"):
         agent.privatize(16, 1)
     assert agent.privatize(15, 2) != first
 
 
-def test_a_refused_count_does_not_use_up_the_round():
-    agent = agents_of(MECHANISMS[2])[0]
-    with pytest.raises(ValueError, match=r"counts must be at least 0, but county=Alpha, education=Low is not$"):
-        agent.privatize(-1, 0)
-    with pytest.raises(ValueError, match=r"whole numbers, but county=Alpha, education=Low is no whole number$"):
-        agent.privatize(1.5, 0)
-    with pytest.raises(ValueError, match=r"must be smaller than 2\*\*53"):
-        agent.privatize(2**53, 0)
-    with pytest.raises(ValueError, match="one count for each of 'county=Alpha, education=Low'"):
-        agent.privatize([1, 2], 0)
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (-1, "counts must be at least 0, but county=Alpha, education=Low is not$"),
+        (1.5, "whole numbers, but county=Alpha, education=Low is no whole number$"),
+        (2**53, r"must be smaller than 2\*\*53"),
+        ([1, 2], "one count for each of 'county=Alpha, education=Low'"),
+    ],
+)
+def test_a_refused_count_does_not_use_up_the_round(count, message):
+    agent = agents_of(MECHANISMS[1])[0]
+    with pytest.raises(ValueError, match=message):
+        agent.privatize(count, 0)
     assert agent.privatize(15, 0).cells == ("county=Alpha, education=Low",)
 
 
@@ -243,7 +186,7 @@ def with_one_changed(pieces, **changes):
     return [replace(pieces[0], **changes), *pieces[1:]]
 
 
-LATTICE, REAL = MECHANISMS[2], MECHANISMS[5]
+LATTICE, REAL = MECHANISMS[1], MECHANISMS[4]
 
 
 @pytest.mark.parametrize("mechanism", [LATTICE, REAL], ids=repr)
@@ -252,26 +195,16 @@ LATTICE, REAL = MECHANISMS[2], MECHANISMS[5]
     [
         (lambda p, m: p[1:], "pieces lack cells: 'county=Alpha, education=Low'"),
         (lambda p, m: [*p, p[2]], "hold cells more than once: 'county=Beta, education=Low'"),
-        (
-            lambda p, m: with_one_changed(p, cells=("county=Delta",)),
-            "cells that the table does not have: 'county=Delta'",
-        ),
-        (
-            lambda p, m: [*p[:4], *pieces_of(m, 1)[4:]],
-            "'county=Gamma, education=High' were made with another round .1, not 0",
-        ),
-        (
-            lambda p, m: [*p[:5], *pieces_of(m, 0, seed=SEED + 1)[5:]],
-            "education=High' were made with other noise: another seed",
-        ),
-        (lambda p, m: pieces_of(type(m)(BOTH, **{next(iter(m._own)): 0.7})), "made with another mechanism"),
+        (lambda p, m: with_one_changed(p, cells=("county=Delta",)), "cells that the table does not have: 'county=Delta'"),
+        (lambda p, m: [*p[:4], *pieces_of(m, 1)[4:]], "'county=Gamma, education=High' were made with another round .1, not 0"),
+        (lambda p, m: [*p[:5], *pieces_of(m, 0, seed=SEED + 1)[5:]], "education=High' were made with other noise: another seed"),
+        (lambda p, m: pieces_of(ProjectedGaussian(BOTH, mu=0.7)), "made with another mechanism"),
         (lambda p, m: [], "at least one piece"),
+        (lambda p, m: [3], "pieces must hold what Agent.privatize returns, got int"),
     ],
-)
-def test_pieces_that_do_not_fit_together_are_refused(mechanism, spoil, message, monkeypatch):
-    monkeypatch.setattr(LatticeLaplace, "_own", ("epsilon",), raising=False)
-    monkeypatch.setattr(ProjectedGaussian, "_own", ("mu",), raising=False)
-    with pytest.raises(ValueError, match=message):
+)  # fmt: skip
+def test_pieces_that_do_not_fit_together_are_refused(mechanism, spoil, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         assemble(mechanism, spoil(pieces_of(mechanism), mechanism))
 
 
@@ -300,51 +233,32 @@ def test_counts_too_large_for_the_grid_are_refused_by_agents_as_by_a_central_rel
             made()
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"seed": 1234}, ValueError, r"seed must be a positive integer of at least 96 bits.*secrets.randbits\(128\)"),
-        ({"seed": -SEED}, ValueError, "seed must be a positive integer"),
-        ({"seed": 2.0**100}, TypeError, "seed must be an integer, got float"),
-        (
-            {"cells": ("Alpha", "Middle")},
-            ValueError,
-            r"cells has labels that are no answers of the query: \('Alpha', 'Middle'\); answers are 'county=Alpha, education=Low'",
-        ),
-        ({"cells": []}, ValueError, "cells must name one or more different cells"),
-        ({"cells": [("Alpha", "Low"), "county=Alpha, education=Low"]}, ValueError, "one or more different cells"),
-        ({"description": {"mechanism": "other", "invariants": {"parts": []}}}, ValueError, "unknown mechanism 'other'"),
-        (
-            {"description": ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY).describe()},
-            ValueError,
-            "the noise must be on the cells; the mechanism 'projected-gaussian' adds it to other answers: 'county=Alpha'",
-        ),
-    ],
-)
-def test_bad_agents_are_refused(changes, error, message):
-    given = {"description": REAL.describe(), "frame": LABELS, "seed": SEED, "cells": ("Alpha", "Low"), **changes}
-    with pytest.raises(error, match=message):
-        Agent(**given)
+ON_COUNTIES = ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY)
 
 
-def test_what_is_no_piece_is_refused():
-    with pytest.raises(TypeError, match=r"pieces must hold what Agent.privatize returns, got int"):
-        assemble(REAL, [3])
-    with pytest.raises(TypeError, match="mechanism must be a mechanism of this package, got dict"):
-        assemble(REAL.describe(), pieces_of(REAL))
-    with pytest.raises(ValueError, match="adds it to other answers"):
-        assemble(ProjectedGaussian(Totals(TABLE), mu=1.0, query=COUNTY), pieces_of(REAL))
-    good = asdict(pieces_of(REAL)[0])
-    assert Piece(**json.loads(json.dumps(good))) == pieces_of(REAL)[0]
-    for changes, error, message in [
-        (
-            {"values": [float("nan")]},
-            ValueError,
-            "values of a piece must be finite, but county=Alpha, education=Low is nan",
-        ),
-        ({"values": ["3"]}, TypeError, "value of county=Alpha, education=Low must be an int or a float, got '3'"),
-        ({"values": [1, 2]}, ValueError, "one value a cell, got 2 for 1 cells"),
-        ({"round_number": -1}, ValueError, "round_number must be an integer of at least 0"),
-    ]:
-        with pytest.raises(error, match=message):
-            Piece(**{**good, **changes})
+def agent(**changes):
+    return Agent(
+        **{"description": REAL.describe(), "frame": LABELS, "seed": SEED, "cells": ("Alpha", "Low"), **changes}
+    )
+
+
+def piece(**changes):
+    return Piece(**{**asdict(pieces_of(REAL)[0]), **changes})
+
+
+test_bad_agents_and_pieces_are_refused = refused(
+    (lambda: agent(seed=1234), r"seed must be a positive integer of at least 96 bits.*secrets.randbits\(128\)"),
+    (lambda: agent(seed=-SEED), "seed must be a positive integer"),
+    (lambda: agent(seed=2.0**100), "seed must be an integer, got float"),
+    (lambda: agent(cells=("Alpha", "Middle")), r"labels that are no answers of the query: \('Alpha', 'Middle'\); answers are"),
+    (lambda: agent(cells=[]), "cells must name one or more different cells"),
+    (lambda: agent(cells=[("Alpha", "Low"), "county=Alpha, education=Low"]), "one or more different cells"),
+    (lambda: agent(description={"mechanism": "other", "invariants": {"parts": []}}), "unknown mechanism 'other'"),
+    (lambda: agent(description=ON_COUNTIES.describe()), "must be on the cells; .* adds it to other answers: 'county=Alpha'"),
+    (lambda: assemble(REAL.describe(), pieces_of(REAL)), "mechanism must be a mechanism of this package, got dict"),
+    (lambda: assemble(ON_COUNTIES, pieces_of(REAL)), "adds it to other answers"),
+    (lambda: piece(values=[float("nan")]), "values of a piece must be finite, but county=Alpha, education=Low is nan"),
+    (lambda: piece(values=["3"]), "value of county=Alpha, education=Low must be an int or a float, got '3'"),
+    (lambda: piece(values=[1, 2]), "one value a cell, got 2 for 1 cells"),
+    (lambda: piece(round_number=-1), "round_number must be an integer of at least 0"),
+)  # fmt: skip

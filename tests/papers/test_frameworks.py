@@ -12,13 +12,12 @@ import scipy.stats
 import xarray as xr
 from scipy.optimize import linprog
 
-import bayesdp as bdp
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import CorrelatedGaussian, ExtendedLaplace, KNorm
-from bayesdp.noise import DiscreteLaplace, Gaussian, Laplace, LatticeLaplace
+from bayesdp.noise import DiscreteLaplace, LatticeLaplace
 from bayesdp.papers.subspace import base_decomposition, extend, gaussian_error_factor, private_error_bound, project
-from bayesdp.privacy import gaussian_delta, gaussian_sigma, group_loss, neighbour_differences, optimal_factorization
+from bayesdp.privacy import gaussian_sigma, optimal_factorization
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
+from tests.refusals import refused
 
 LABELS = {
     "county": ["Alpha", "Beta", "Gamma", "Delta"],
@@ -33,12 +32,10 @@ PURE = {"epsilon": 1.0}
 
 CASES = [
     (CELLS, [Margins(TABLE, ["county"], ["education"])]),
-    (CELLS, [Totals(TABLE, by="state")]),
     (CELLS, [WEIGHTED]),
     (COUNTIES, [Totals(TABLE, by="state")]),
     (COUNTIES, [Margins(TABLE, ["education"])]),
     (COUNTIES + Totals(TABLE), [Totals(TABLE)]),
-    (WEIGHTED, [Totals(TABLE)]),
     (Totals(TABLE), [LinearQuery(TABLE, [[1, 0, 0, 0, 0, 0, 0, 0]], ["first"])]),
 ]
 
@@ -94,11 +91,6 @@ def test_exact_answers_are_met_exactly(framework, query, invariants, make_rng):
         change = released.values.values - answers
         assert np.any(change)
         assert not np.any(relations.matrix @ change.ravel())
-    assert [part.query for part in released.exact] == [
-        part
-        for own in invariants
-        for part in ([own] if len(own.parts) == 1 else [COUNTIES, Margins(TABLE, ["education"])])
-    ]
     for part in released.exact:
         np.testing.assert_array_equal(part.values, part.query.apply(TABLE.values))
 
@@ -136,7 +128,6 @@ def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(
 
     tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1), (0, 3, 0), (0, 2, 1)]}
     assert [len(own) for own in tables.values()] == [released] * 5  # of 125 outputs: the others differ in what is exact
-    assert len({frozenset(own) for own in tables.values()}) == 1
     moved = 0
     for one, other in product(tables, repeat=2):
         if np.abs(np.subtract(one, other)).sum() == 2:
@@ -178,72 +169,44 @@ def test_extended_additive_noise_is_that_of_its_coordinates(make_rng):
     np.testing.assert_allclose(own.coordinates(noise), make_rng(2).laplace(size=(3, 6)), atol=1e-7)
 
 
-def test_a_mechanism_may_take_the_table(make_rng):
-    def most_common_last(table, rng):
-        return np.asarray(COUNTIES.apply(table)) + table.max() * rng.laplace(size=4)
+def test_a_mechanism_may_take_the_table_but_not_change_it(make_rng):
+    def greedy(table, rng):
+        noisy = COUNTIES.apply(table) + table.max() * rng.laplace(size=4)
+        table[...] = 0
+        return noisy
 
-    made = project(most_common_last, COUNTIES, Totals(TABLE), loss=PURE, takes="table")
-    released = made.release_values(TABLE, make_rng(1))
+    released = project(greedy, COUNTIES, Totals(TABLE), loss=PURE, takes="table").release_values(TABLE, make_rng(1))
     noise = 20 * make_rng(1).laplace(size=4)
     np.testing.assert_allclose(released.values, COUNTIES.apply(TABLE) + noise - noise.mean(), atol=1e-5)
     assert list(released.values.county) == LABELS["county"]
-
-
-def test_a_mechanism_cannot_change_what_is_published():
-    def greedy(answers, rng):
-        answers[...] = 0
-        return answers + 5.0
-
-    released = project(greedy, CELLS, Totals(TABLE), loss=PURE).release_values(TABLE)
-    # 5 everywhere, moved by a constant so that the total is kept.
-    np.testing.assert_allclose(released.values, np.full((4, 2), TABLE.values.mean()), atol=1e-5)
-    assert released.exact[0].values == TABLE.values.sum()
+    assert released.exact[0].values == TABLE.values.sum() == 64
 
 
 @pytest.mark.parametrize(
-    ("loss", "kind", "pairs"),
+    ("loss", "kind", "of_two"),
     [
-        ({"epsilon": 0.5}, "pure", [{"epsilon": 0.5}, {"epsilon": 1.0}]),
-        ({"rho": 0.1}, "zcdp", [{"rho": 0.1}, {"rho": 0.4}]),
-        ({"mu": 0.5}, "gdp", [{"mu": 0.5}, {"mu": 1.0}]),
-        (
-            {"epsilon": 1.0, "delta": 0.1},
-            "approximate",
-            [{"epsilon": 1.0, "delta": 0.1}, {"epsilon": 2.0, "delta": 0.1 + 0.1 * np.e}],
-        ),
-        (
-            {"delta": 0.6, "epsilon": 1.0},
-            "approximate",
-            [{"epsilon": 1.0, "delta": 0.6}, {"epsilon": 2.0, "delta": 1.0}],
-        ),
+        ({"epsilon": 0.5}, "pure", {"epsilon": 1.0}),
+        ({"rho": 0.1}, "zcdp", {"rho": 0.4}),
+        ({"mu": 0.5}, "gdp", {"mu": 1.0}),
+        ({"epsilon": 1.0, "delta": 0.1}, "approximate", {"epsilon": 2.0, "delta": 0.1 + 0.1 * np.e}),
+        ({"epsilon": 1.0, "delta": 0.6}, "approximate", {"epsilon": 2.0, "delta": 1.0}),
     ],
 )
-def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, pairs):
-    made = project(multiplicative, CELLS, Margins(TABLE, ["county"], ["education"]), loss=loss)
-    stated = made.guarantee
+def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, of_two):
+    stated = project(multiplicative, CELLS, Margins(TABLE, ["county"], ["education"]), loss=loss).guarantee
     assert stated.kind == kind
     assert stated.parameters == {**loss, "sensitivity": 2.0}
-    assert [dict(row.loss) for row in stated.pairs] == [pytest.approx(row) for row in pairs]
+    assert [dict(row.loss) for row in stated.pairs] == [loss, pytest.approx(of_two)]
     assert [row.size for row in stated.pairs] == [2.0, 4.0]
-    text = " ".join(str(stated).split())
+    law = project(DiscreteLaplace(2.0), CELLS, Totals(TABLE), loss=loss, additive=True).guarantee
+    text, of_law = (" ".join(str(own).split()) for own in (stated, law))
     assert ("no protection by this bound" in text) == (loss.get("delta") == 0.6)
-    assert "subspace differential privacy" in text
-    assert "no likelihood is known" in text
-    assert "drawn by the function that was handed in; that it has the stated loss is not checked" in text
-    assert "drawn exactly" not in text
-    law = project(DiscreteLaplace(2.0), CELLS, Totals(TABLE), loss=loss, additive=True)
-    assert "drawn exactly from its law" in str(law.guarantee)
-    assert "no likelihood is known" not in " ".join(str(law.guarantee).split())
-
-
-# mu-Gaussian differential privacy is (epsilon, delta)-private at every epsilon, and groups of k have k mu: the general
-# bound for (epsilon, delta) must not be below the delta that Gaussian noise really has.
-@pytest.mark.parametrize("steps", [2, 3, 5])
-def test_group_loss_bounds_the_loss_of_gaussian_noise(steps):
-    for epsilon in (0.1, 0.5, 1.5):
-        bound = group_loss({"epsilon": epsilon, "delta": gaussian_delta(epsilon, sigma=4.0)}, steps)
-        assert bound["delta"] >= gaussian_delta(bound["epsilon"], sigma=4.0, sensitivity=float(steps))
-    assert group_loss({"epsilon": 400.0, "delta": 1e-9}, 2) == {"epsilon": 800.0, "delta": 1.0}
+    for words, given, known in (
+        ("no likelihood is known", True, False),
+        ("drawn by the function that was handed in; that it has the stated loss is not checked", True, False),
+        ("drawn exactly from its law", False, True),
+    ):
+        assert (words in text, words in of_law) == (given, known)
 
 
 def test_add_remove_neighbours_are_one_record_apart():
@@ -261,88 +224,64 @@ def test_releases_say_whether_they_are_simulated_and_which_cells_are_determined(
     told = ("county=Gamma, education=Low", "county=Gamma, education=High")
     assert real.guarantee.determined_cells == told
     assert made.guarantee.determined_cells == ()
-    units = real.values.values * 2.0**20
-    np.testing.assert_array_equal(units, np.rint(units))
+    np.testing.assert_array_equal(real.values.values * 2.0**20 % 1, 0)
     assert not np.array_equal(real.values, made.release_values(table).values)
 
 
-def test_no_likelihood_is_offered():
-    assert not hasattr(project(multiplicative, CELLS, COUNTIES, loss=PURE), "law")
-    with pytest.raises(NotImplementedError, match="not additive"):
-        project(multiplicative, CELLS, COUNTIES, loss=PURE).noise()
-    assert not hasattr(project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True), "law")
-
-
-@pytest.mark.parametrize("law", [Laplace(2.0), Gaussian(3.0)], ids=str)
-def test_real_noise_of_a_plain_law_is_projected(law, make_rng):
-    # The county totals have no noise; two cells of a county have half the difference of two draws, of half the variance.
-    made = project(law, CELLS, COUNTIES, loss=PURE, additive=True)
-    noise = made.noise(make_rng(1), 20_000)
-    assert np.all(noise.sum(axis=2) == 0.0)
-    # The standard error of a variance is 2% at most here (kurtosis of the Laplace difference): five of them.
-    np.testing.assert_allclose(noise.var(axis=0), float(law.variance(())) / 2, rtol=0.1)
-
-
-@pytest.mark.parametrize("framework", [project, extend])
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"loss": {}}, TypeError, "loss must map names"),
-        ({"loss": {"epsilon": 1.0, "rho": 1.0}}, ValueError, "state the loss by epsilon= or epsilon= and delta="),
-        ({"loss": {"sensitivity": 1.0}}, ValueError, "got sensitivity"),
-        ({"loss": {"epsilon": 1.0, "delta": 1.0}}, ValueError, "delta must lie strictly between 0 and 1"),
-        ({"loss": {"epsilon": 0.0}}, ValueError, "epsilon must be a finite number greater than 0"),
-        ({"loss": {"sigma": 1.0}}, ValueError, "unknown names 'sigma'"),
-        ({"mechanism": 3}, TypeError, "mechanism must be a function or a noise law, got int"),
-        ({"mechanism": DiscreteLaplace(1.0)}, ValueError, "hand it in with additive=True"),
-        ({"mechanism": LatticeLaplace(1.0), "additive": True}, ValueError, "keeps invariants already"),
-        ({"query": "county"}, TypeError, "query must be Identity"),
-        ({"invariants": Identity(TABLE)}, ValueError, "determine every answer of the query.*county=Alpha"),
-        ({"invariants": Totals({"county": ["Alpha"]})}, ValueError, "same table|same dimensions"),
-        ({"neighbours": "all"}, ValueError, "neighbours must be one of"),
-        ({"grid": 0.3}, ValueError, "grid must be a power of two"),
-        ({"grid": 2.0}, ValueError, "grid must be a power of two of at most 1"),
-    ],
-)
-def test_bad_arguments_are_refused(framework, changes, error, message):
+def framed(framework, changes):
     given = {"mechanism": multiplicative, "query": CELLS, "invariants": COUNTIES, "loss": PURE, **changes}
-    with pytest.raises(error, match=message):
-        framework(given.pop("mechanism"), given.pop("query"), given.pop("invariants"), **given)
+    return framework(given.pop("mechanism"), given.pop("query"), given.pop("invariants"), **given)
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        (lambda answers, rng: answers.ravel(), r"output of mechanism must have shape \(4, 2\), got \(8,\)"),
-        (
-            lambda answers, rng: np.where(answers == 10, np.nan, answers),
-            "must be finite, but county=Beta, education=High is not$",
-        ),
-        (lambda answers, rng: answers + 2.0**40, "grid must be larger"),
-    ],
+BAD = (
+    ({"loss": {}}, "loss must map names"),
+    ({"loss": {"epsilon": 1.0, "rho": 1.0}}, "state the loss by epsilon= or epsilon= and delta="),
+    ({"loss": {"sensitivity": 1.0}}, "got sensitivity"),
+    ({"loss": {"epsilon": 1.0, "delta": 1.0}}, "delta must lie strictly between 0 and 1"),
+    ({"loss": {"epsilon": 0.0}}, "epsilon must be a finite number greater than 0"),
+    ({"loss": {"sigma": 1.0}}, "unknown names 'sigma'"),
+    ({"mechanism": 3}, "mechanism must be a function or a noise law, got int"),
+    ({"mechanism": DiscreteLaplace(1.0)}, "hand it in with additive=True"),
+    ({"mechanism": LatticeLaplace(1.0), "additive": True}, "keeps invariants already"),
+    ({"query": "county"}, "query must be Identity"),
+    ({"invariants": Identity(TABLE)}, "determine every answer of the query.*county=Alpha"),
+    ({"invariants": Totals({"county": ["Alpha"]})}, "same table|same dimensions"),
+    ({"neighbours": "all"}, "neighbours must be one of"),
+    ({"grid": 0.3}, "grid must be a power of two"),
+    ({"grid": 2.0}, "grid must be a power of two of at most 1"),
 )
-def test_bad_outputs_are_refused(output, message):
-    made = project(output, CELLS, WEIGHTED, loss=PURE)
-    with pytest.raises(ValueError, match=message):
-        made.release_values(TABLE)
+test_bad_arguments_of_projection = refused(*BAD, of=lambda changes: framed(project, changes))
+test_bad_arguments_of_extension = refused(*BAD, of=lambda changes: framed(extend, changes))
+
+GOOD = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True)
+INFINITE = project(lambda rng, size: np.full((4, 2), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
+WIDE = extend(lambda rng, size: np.full((size, 4), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
+NEGATIVE = TABLE.copy(data=[[15, -1], [20, 10], [0, 0], [7, 8]])
 
 
-def test_bad_noise_and_bad_calls_are_refused():
-    made = project(lambda rng, size: np.full((4, 2), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
-    with pytest.raises(ValueError, match=r"the noise that mechanism\(rng, size\) returns must have shape \(1, 4, 2\)"):
-        made.noise()
-    wide = extend(lambda rng, size: np.full((size, 4), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
-    with pytest.raises(ValueError, match=r"must be finite, but coordinate 1 is not$"):
-        wide.noise()
-    good = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True)
-    with pytest.raises(ValueError, match="size must be an integer greater than 0"):
-        good.noise(size=0)
-    with pytest.raises(TypeError, match="rng must be an integer seed"):
-        good.release_values(TABLE, 3.0)
-    with pytest.raises(ValueError, match=r"table must be at least 0, but county=Alpha, education=High is not$"):
-        good.release_values(TABLE.copy(data=[[15, -1], [20, 10], [0, 0], [7, 8]]))
-    with pytest.raises(ValueError, match="takes must be one of"):
-        project(multiplicative, CELLS, COUNTIES, loss=PURE, takes="cells")
+def released(output):
+    return project(output, CELLS, WEIGHTED, loss=PURE).release_values(TABLE)
+
+
+test_bad_calls_and_outputs_are_refused = refused(
+    (lambda: released(lambda a, rng: a.ravel()), r"output of mechanism must have shape \(4, 2\), got \(8,\)"),
+    (lambda: released(lambda a, rng: np.where(a == 10, np.nan, a)), "must be finite, but county=Beta, education=High is not$"),
+    (lambda: released(lambda a, rng: a + 2.0**40), "grid must be larger"),
+    (INFINITE.noise, r"the noise that mechanism\(rng, size\) returns must have shape \(1, 4, 2\)"),
+    (WIDE.noise, "must be finite, but coordinate 1 is not$"),
+    (lambda: GOOD.noise(size=0), "size must be an integer greater than 0"),
+    (lambda: GOOD.release_values(TABLE, 3.0), "rng must be an integer seed"),
+    (lambda: GOOD.release_values(NEGATIVE), "table must be at least 0, but county=Alpha, education=High is not$"),
+    (lambda: project(multiplicative, CELLS, COUNTIES, loss=PURE, takes="cells"), "takes must be one of"),
+    (project(multiplicative, CELLS, COUNTIES, loss=PURE).noise, "not additive"),
+    (lambda: private_error_bound([[1.0]], 1.0, 1.0), "delta must be less than 1"),
+    (lambda: private_error_bound([[1.0]], 0.0), "epsilon must be"),
+    (lambda: private_error_bound([[1.0, 0.0]], 1.0), "span"),
+    (lambda: gaussian_error_factor(0, 1.0, 1e-6), "dimension must be"),
+    (lambda: gaussian_error_factor(3, 1.0, 0.0), "delta"),
+    (lambda: gaussian_error_factor(3, 1.0, 1e-6, method="ball"), "method must be one of 'factorization', 'ellipsoid'"),
+    (lambda: gaussian_error_factor(301, 1.0, 1e-6, method="ellipsoid"), "dimension must be at most 300"),
+)  # fmt: skip
 
 
 def best_error(counts: int, epsilon: float, delta: float) -> float:
@@ -386,41 +325,6 @@ def test_one_bit_is_sharp() -> None:
         keep = 1 / (1 + math.exp(-epsilon))
         error = keep * (1 - keep) ** 2 + (1 - keep) * keep**2
         assert private_error_bound([[1.0]], epsilon) == pytest.approx(error, rel=1e-12)
-
-
-def test_errors_of_orthogonal_moves_add_up_and_scale() -> None:
-    one = private_error_bound([[1.0]], 0.5)
-    assert private_error_bound(np.eye(6), 0.5) == pytest.approx(6 * one)
-    assert private_error_bound(3 * np.eye(6), 0.5) == pytest.approx(54 * one)
-    # Vectors inside the span of others do not lessen it.
-    assert private_error_bound([[2.0, 0.0], [0.0, 1.0], [0.5, 0.5]], 0.5) == pytest.approx(5 * one)
-
-
-AGES = {"age": [str(a) for a in range(6)]}
-BELOW = LinearQuery(AGES, np.tril(np.ones((5, 6), dtype=int)), [f"up to {a}" for a in range(5)])
-
-
-@pytest.mark.parametrize("query", [None, BELOW])
-def test_all_mechanisms_are_above_it(query) -> None:
-    total = Totals(AGES)
-    pure = [kind(total, 0.5, query=query) for kind in (KNorm, ExtendedLaplace)]
-    asked = pure[0].released_query
-    vectors = neighbour_differences(asked, bdp.Invariants(total), "substitution")
-    bound = private_error_bound(vectors, 0.5)
-    assert all(own.error > bound for own in pure)
-    gaussian = CorrelatedGaussian(total, epsilon=0.5, delta=1e-6, query=query)
-    assert gaussian.error > private_error_bound(vectors, 0.5, 1e-6)
-    assert private_error_bound(vectors, 0.5, 1e-6) <= bound
-
-
-def test_k_norm_noise_of_running_totals_is_at_most_so_far_from_the_optimum() -> None:
-    """The number of docs/papers/subspace-dp.md."""
-    ages = {"age": [str(a) for a in range(8)]}
-    below = LinearQuery(ages, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
-    vectors = neighbour_differences(below, bdp.Invariants(Totals(ages)), "substitution")
-    assert KNorm(Totals(ages), 0.1, query=below).error / private_error_bound(vectors, 0.1) == pytest.approx(
-        12.55, abs=0.05
-    )
 
 
 def _moves(kind: str, rng: np.random.Generator) -> np.ndarray:
@@ -515,9 +419,6 @@ def test_the_mechanism_of_theorem_3_11_is_within_its_factor_of_every_mechanism(k
 
 def test_theorem_3_11_in_its_own_form() -> None:
     """Epsilon up to 1, delta up to epsilon / 1000: 5 log(1/delta) for one answer, by steps of the proof and as a whole."""
-    x = np.linspace(1.93, 2.93, 10_001)
-    assert np.min(x**2 * np.exp(x) / (1 + np.exp(x)) ** 2) > 0.411
-    assert math.expm1(2.93) < 18
     for epsilon in (1.0, 0.97, 0.8, 0.5, 0.3, 0.1, 0.01):
         for delta in (epsilon / 1000, epsilon**2 / 1000, 1e-6, 1e-9, 1e-20, 1e-100, 1e-300):
             if delta <= epsilon / 1000:
@@ -526,29 +427,3 @@ def test_theorem_3_11_in_its_own_form() -> None:
                 assert gaussian_error_factor(1, epsilon, delta) <= 5 * math.log(1 / delta)
     at_its_largest = gaussian_error_factor(1, 1.0, 1e-300) / math.log(1e300)
     assert 4.6 < at_its_largest < 5  # not far from what is stated
-
-
-def test_the_mechanism_is_within_the_factor() -> None:
-    total = Totals(AGES)
-    vectors = neighbour_differences(BELOW, bdp.Invariants(total), "substitution")
-    mechanism = CorrelatedGaussian(total, epsilon=0.5, delta=1e-6, query=BELOW)
-    factor = gaussian_error_factor(vectors.shape[1], 0.5, 1e-6)
-    assert mechanism.error <= factor * private_error_bound(vectors, 0.5, 1e-6)
-
-
-def test_bad_input_is_named() -> None:
-    with pytest.raises(ValueError, match="delta must be less than 1"):
-        private_error_bound([[1.0]], 1.0, 1.0)
-    with pytest.raises(ValueError, match="epsilon must be"):
-        private_error_bound([[1.0]], 0.0)
-    with pytest.raises(ValueError, match="span"):
-        private_error_bound([[1.0, 0.0]], 1.0)
-    assert private_error_bound([[1.0]], 1e-7) > 0.0
-    with pytest.raises(ValueError, match="dimension must be"):
-        gaussian_error_factor(0, 1.0, 1e-6)
-    with pytest.raises(ValueError, match="delta"):
-        gaussian_error_factor(3, 1.0, 0.0)
-    with pytest.raises(ValueError, match="method must be one of 'factorization', 'ellipsoid'"):
-        gaussian_error_factor(3, 1.0, 1e-6, method="ball")
-    with pytest.raises(ValueError, match="dimension must be at most 300"):
-        gaussian_error_factor(301, 1.0, 1e-6, method="ellipsoid")

@@ -13,10 +13,13 @@ import pytest
 from scipy import integrate, stats
 from scipy.optimize import approx_fprime
 
-import bayesdp as bdp
-from bayesdp.papers import bounded_statistics, models
+from bayesdp.papers import models
 from bayesdp.papers.bounded_statistics import (
+    AllButOne,
+    MultipleSynthesis,
     RescaledLaplace,
+    RescaledProportions,
+    UniversalHistogram,
     all_but_one,
     combine_syntheses,
     consistent_tree,
@@ -25,8 +28,7 @@ from bayesdp.papers.bounded_statistics import (
     rescale,
     tree_sums,
 )
-from tests.inference.oracle import LINE, assert_posterior, sample
-from tests.papers.test_proportions_as_releases import enumerated, tables_of
+from tests.refusals import refused
 
 BIT, CUT = "boundary-inflated", "truncated"
 
@@ -76,7 +78,7 @@ def _mass_of_two(b: float, rule: str, mu: Any) -> float:
 
 
 @pytest.mark.parametrize("rule", [BIT, CUT])
-@pytest.mark.parametrize("b", [1e-6, 0.02, 0.3, 4.0, 1e9])
+@pytest.mark.parametrize("b", [1e-6, 0.3, 1e9])
 @pytest.mark.parametrize("mu", [(0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
 def test_total_mass_of_two_shares(rule: str, b: float, mu: Any) -> None:
     assert _mass_of_two(b, rule, np.array(mu)) == pytest.approx(1.0, abs=2e-6)
@@ -88,24 +90,9 @@ def test_extreme_scales_and_values_at_the_bounds() -> None:
     assert np.exp(wide.log_density([0.5, 0.5], [0.2, 0.8])) == pytest.approx(0.5, rel=1e-6)
     assert np.exp(wide.log_density([1.0, 0.0], [0.2, 0.8])) == pytest.approx(0.25, rel=1e-6)
     narrow = RescaledLaplace(1e-9, CUT)
-    found = narrow.log_density([0.2 + 1e-9, 0.8 - 1e-9], [0.2, 0.8])
-    exact = _line(1e-9, np.array([0.2, 0.8]), 1e-9)
-    assert found == pytest.approx(np.log(exact), rel=1e-6)
     assert np.isfinite(narrow.log_density([0.9, 0.1], [0.0, 1.0]))
     many = np.full(60, 1 / 60)
     assert np.isfinite(RescaledLaplace(0.01, CUT).log_density(np.linspace(1, 2, 60) / 90, many))
-
-
-def _line(b: float, mu: Any, shift: float) -> float:
-    """Near mu, with s = 1 + b v: the integral of s exp(-|s r - mu| / b) / 4 over v, in units of 1 / b."""
-    r = mu + np.array([shift, -shift])
-    kinks = sorted(((mu / r - 1) / b).tolist())
-
-    def integrand(v: float) -> float:
-        return float(np.exp(-np.abs((r - mu) / b + v * r).sum()) / 4)
-
-    edges = [-80.0, *kinks, 80.0]
-    return sum(integrate.quad(integrand, a, c, epsabs=1e-14)[0] for a, c in itertools.pairwise(edges)) / b
 
 
 def test_scales_per_category_and_broadcasting() -> None:
@@ -123,22 +110,8 @@ def test_scales_per_category_and_broadcasting() -> None:
     assert law == RescaledLaplace(np.array([0.1, 0.3]), BIT)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: RescaledLaplace(0.0, BIT), "b must"),
-        (lambda: RescaledLaplace(1.0, "clip"), "rule must be one of"),
-        (lambda: RescaledLaplace(1.0, BIT).log_density(0.5, [0.5, 0.5]), "2 entries or more"),
-        (lambda: RescaledLaplace(1.0, BIT).log_density([np.nan, 0.5], [0.5, 0.5]), "shares must be finite"),
-    ],
-)
-def test_bad_input(build: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build()
-
-
 NAMES = ["a", "b", "c", "d"]
-KINDS = [bounded_statistics.RescaledProportions, bounded_statistics.AllButOne, bounded_statistics.UniversalHistogram]
+KINDS = [RescaledProportions, AllButOne, UniversalHistogram]
 
 
 def test_rescaling() -> None:
@@ -232,42 +205,29 @@ def test_paper_convention_states_the_true_epsilon() -> None:
         assert paper.true_epsilon == pytest.approx(2.0, rel=1e-12)
         assert kind(1.0, 50, NAMES, convention="paper", rule="truncated").true_epsilon > 2.9
         assert "true epsilon is 2" in " ".join(str(paper.guarantee).split())
-    assert bounded_statistics.AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
+    assert AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
 
 
-def test_zeros_have_equal_shares() -> None:
-    mechanism = bounded_statistics.RescaledProportions(1e-6, 10, NAMES)
-    rng = np.random.default_rng(2)
-    shares = np.array([mechanism.release([1, 2, 3, 4], rng).shares for _ in range(200)])
-    equal = np.all(shares == 0.25, axis=1).mean()
-    # Each value is 0 or 1 with probability 1/2: all alike 1/8; 4.5 standard errors (1e-5).
-    assert abs(equal - 0.125) < 4.5 * np.sqrt(0.125 * 0.875 / 200)
-
-
-def test_last_share_outside_its_bounds() -> None:
+def test_zeros_have_equal_shares_and_the_last_share_may_be_negative() -> None:
+    assert np.allclose(rescale([[0.0, 0.0, 0.0]]), 1 / 3)
     rng = np.random.default_rng(7)
-    kept, clipped = (bounded_statistics.AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
-    shares = np.array([kept.release([0, 5, 5, 10], rng).shares for _ in range(50)])
-    assert np.any(shares[:, 0] < 0)
-    assert np.all(np.array([clipped.release([0, 5, 5, 10], rng).shares for _ in range(50)]) >= 0)
+    kept, clipped = (AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
+    assert min(kept.release([0, 5, 5, 10], rng).shares[0] for _ in range(50)) < 0
+    assert min(clipped.release([0, 5, 5, 10], rng).shares.min() for _ in range(50)) >= 0
 
 
 def test_several_releases() -> None:
-    several = bounded_statistics.MultipleSynthesis.split(
-        bounded_statistics.AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated"
-    )
+    several = MultipleSynthesis.split(AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
     assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
     releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
     assert len({release.shares.tobytes() for release in releases}) == 3
     shares = np.stack([release.shares for release in releases])
     inner = np.clip(shares, 0, 1)
     assert np.allclose(several.combine(releases, 0.9), combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
-    with pytest.raises(ValueError, match="one of each of the 3 mechanisms, in their order"):
-        several.combine(releases[::-1])
 
 
 def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
-    mechanism = bounded_statistics.UniversalHistogram(1.0, 20, NAMES)
+    mechanism = UniversalHistogram(1.0, 20, NAMES)
     release = mechanism.release([2, 4, 6, 8], rng=np.random.default_rng(6))
     noise = stats.laplace(loc=np.array([6, 14, 2, 4, 6, 8]) / 20, scale=4 / 20)
     values = release.measurements[0].values
@@ -275,67 +235,45 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
     assert mechanism.log_likelihood(release, [2, 4, 6, 8]) == pytest.approx(each.sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("build", "error", "message"),
-    [
-        (lambda: rescale([-0.1, 0.4]), ValueError, "at least 0"),
-        (lambda: rescale([0.4]), ValueError, "2 entries or more"),
-        (lambda: all_but_one([0.4], 2), ValueError, "one of the 2 categories"),
-        (lambda: all_but_one([0.4], 0, "redraw"), ValueError, "outside must be one of"),
-        (lambda: leaves_under(6), ValueError, "2, 4, 8, .* got 6"),
-        (lambda: consistent_tree([0.1] * 5), ValueError, "full tree with 2 branches"),
-        (lambda: combine_syntheses([0.1], [0.1]), ValueError, "two releases or more"),
-        (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), ValueError, "at least 0"),
-        (
-            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 5]),
-            ValueError,
-            "add up to the public n = 10, but they do not",
-        ),
-        (
-            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([-1, 3, 3, 5]),
-            ValueError,
-            "at least 0, but that of a is not",
-        ),
-        (
-            lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([5, 5]),
-            ValueError,
-            "one for each of 4",
-        ),
-        (lambda: bounded_statistics.RescaledProportions(1.0, 10, ["a"]), ValueError, "two categories or more"),
-        (lambda: bounded_statistics.RescaledProportions(1.0, 10, NAMES, rule="cut"), ValueError, "rule must be one of"),
-        (lambda: bounded_statistics.AllButOne(1.0, 10, NAMES, last="e"), ValueError, "last must be one of"),
-        (lambda: bounded_statistics.UniversalHistogram(1.0, 10, NAMES[:3]), ValueError, "power|2, 4, 8"),
-        (
-            lambda: bounded_statistics.MultipleSynthesis.split(
-                bounded_statistics.AllButOne, 1.0, 9, NAMES, parts=[0.5, 0.4]
-            ),
-            ValueError,
-            "add up to",
-        ),
-        (
-            lambda: bounded_statistics.MultipleSynthesis((bounded_statistics.AllButOne(1.0, 9, NAMES),)),
-            ValueError,
-            "two or more, got 1",
-        ),
-        (
-            lambda: bounded_statistics.MultipleSynthesis(
-                (bounded_statistics.AllButOne(1.0, 9, NAMES), bounded_statistics.AllButOne(1.0, 8, NAMES))
-            ),
-            ValueError,
-            "same records",
-        ),
-        (lambda: bounded_statistics.MultipleSynthesis([1, 2]), TypeError, "mechanisms for proportions"),
-    ],
-)
-def test_what_is_refused_of_proportions(build: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        build()
+RESCALED, ONE = RescaledProportions(1.0, 10, NAMES), AllButOne(1.0, 9, NAMES)
 
 
-def test_a_release_of_another_mechanism_is_refused() -> None:
-    release = bounded_statistics.RescaledProportions(1.0, 10, NAMES).release([1, 2, 3, 4], rng=np.random.default_rng(1))
-    with pytest.raises(ValueError, match="must come from this mechanism"):
-        bounded_statistics.RescaledProportions(0.5, 10, NAMES).log_likelihood(release, [1, 2, 3, 4])
+def split(parts: list[float]) -> Any:
+    return MultipleSynthesis.split(AllButOne, 1.0, 9, NAMES, parts=parts)
+
+
+def in_another_order() -> Any:
+    several = split([0.5, 0.25, 0.25])
+    return several.combine(several.release([1, 2, 3, 3], rng=1)[::-1])
+
+
+test_bad_arguments_are_named = refused(
+    (lambda: rescale([-0.1, 0.4]), "at least 0"),
+    (lambda: rescale([0.4]), "2 entries or more"),
+    (lambda: all_but_one([0.4], 2), "one of the 2 categories"),
+    (lambda: all_but_one([0.4], 0, "redraw"), "outside must be one of"),
+    (lambda: leaves_under(6), "2, 4, 8, .* got 6"),
+    (lambda: consistent_tree([0.1] * 5), "full tree with 2 branches"),
+    (lambda: combine_syntheses([0.1], [0.1]), "two releases or more"),
+    (lambda: combine_syntheses([0.1, 0.2], [0.1, -0.1]), "at least 0"),
+    (lambda: RescaledLaplace(0.0, BIT), "b must"),
+    (lambda: RescaledLaplace(1.0, "clip"), "rule must be one of"),
+    (lambda: RescaledLaplace(1.0, BIT).log_density(0.5, [0.5, 0.5]), "2 entries or more"),
+    (lambda: RescaledLaplace(1.0, BIT).log_density([np.nan, 0.5], [0.5, 0.5]), "shares must be finite"),
+    (lambda: RESCALED.release([1, 2, 3, 5]), "add up to the public n = 10, but they do not"),
+    (lambda: RESCALED.release([-1, 3, 3, 5]), "at least 0, but that of a is not"),
+    (lambda: RESCALED.release([5, 5]), "one for each of 4"),
+    (lambda: RESCALED.log_likelihood(ONE.release([1, 2, 3, 3]), [1, 2, 3, 4]), "must come from this mechanism"),
+    (lambda: RescaledProportions(1.0, 10, ["a"]), "two categories or more"),
+    (lambda: RescaledProportions(1.0, 10, NAMES, rule="cut"), "rule must be one of"),
+    (lambda: AllButOne(1.0, 10, NAMES, last="e"), "last must be one of"),
+    (lambda: UniversalHistogram(1.0, 10, NAMES[:3]), "power|2, 4, 8"),
+    (lambda: split([0.5, 0.4]), "add up to"),
+    (lambda: MultipleSynthesis((ONE,)), "two or more, got 1"),
+    (lambda: MultipleSynthesis((ONE, AllButOne(1.0, 8, NAMES))), "same records"),
+    (lambda: MultipleSynthesis([1, 2]), "mechanisms for proportions"),
+    (in_another_order, "one of each of the 3 mechanisms, in their order"),
+)  # fmt: skip
 
 
 CASES = [
@@ -360,17 +298,3 @@ def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
             if min(point) > 0:
                 numeric = approx_fprime(np.array(point), lambda x, law=law: float(law.log_density(shares, x)), 1e-7)
                 assert np.allclose(gradient, numeric, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.slow  # a chain
-def test_posterior_of_counts_by_the_step_method() -> None:
-    """The fiber step with the shares as another term of the model, against enumeration; errors as in the oracle."""
-    mechanism = bounded_statistics.RescaledProportions(2.0, 10, LINE["county"])
-    published = mechanism.release([1, 3, 6], rng=np.random.default_rng(4))
-    tables = tables_of(10, 3)
-    release = bdp.Release.from_published(LINE, [], [bdp.Exact(bdp.Totals(LINE), 10)])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.DirichletMultinomial.dist(10, np.ones(3)), dims=release.dims)
-        bdp.observe(release, x)
-        bdp.observe(published, x / 10.0)
-    assert_posterior(sample(model, draws=1500), tables, enumerated(mechanism, published, tables))

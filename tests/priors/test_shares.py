@@ -1,4 +1,4 @@
-"""The prior of shares that vary by area: its formula, for tables of any dimensions, and a posterior."""
+"""The prior of shares that vary by area: its formula, for tables of any dimensions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.priors import build_model, describe_prior
+from bayesdp.priors import build_model
 
 LAW = bdp.noise.DiscreteGaussian(2.0)
 TABLE = {"age": ["y", "o"], "tract": ["a", "b", "c"], "race": ["r", "s"], "county": ("tract", ["A", "B", "A"])}
 
 
-def release(table, **kwargs):
+def release(table):
     cells = bdp.Identity(table)
     shape = cells.frame.shape
     counts = np.arange(2, 2 + cells.frame.size).reshape(shape)
-    return bdp.Release.from_published(table, [bdp.Measured(cells, counts, LAW)], **kwargs)
+    return bdp.Release.from_published(table, [bdp.Measured(cells, counts, LAW)])
 
 
 def test_the_law_of_the_counts_is_that_of_the_formula():
@@ -66,18 +66,16 @@ def test_hyperpriors():
 @pytest.mark.parametrize(
     ("table", "hyper", "areas"),
     [
-        ({"county": ["a", "b"], "age": ["y", "o"]}, {}, "county"),
         ({"county": ["a", "b"], "age": ["y", "o"]}, {"areas": "age"}, "age"),
         ({"county": ["a", "b"], "age": ["all"]}, {}, "county"),
         ({"county": ["a"], "age": ["y", "o"]}, {}, "county"),
-        (TABLE, {}, "tract"),
     ],
-    ids=["first", "named", "one cell", "one area", "with groups"],
+    ids=["named", "one cell", "one area"],
 )
 def test_the_dimension_of_the_areas(table, hyper, areas):
     model = build_model(release(table), "shares", **hyper)
     assert model.named_vars_to_dims["log_area_size"] == (areas,)
-    assert model["x"].type.ndim == len(table) - ("county" in table and isinstance(table["county"], tuple))
+    assert model["x"].type.ndim == 2
 
 
 def test_tables_that_it_is_not_for():
@@ -87,29 +85,3 @@ def test_tables_that_it_is_not_for():
         ValueError, match="areas must be a dimension of the table, one of 'age', 'tract', 'race', got 'county'"
     ):
         build_model(release(TABLE), "shares", areas="county")
-
-
-def test_it_describes_itself():
-    text = describe_prior(release(TABLE), "shares", concentration=5.0)
-    assert text.splitlines()[0].startswith("shares: sizes of areas")
-    assert "concentration = 5" in text.splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_a_posterior_of_a_release_that_is_no_hierarchy():
-    """Noise that is not normal, and an odd query: nothing here needs a tree."""
-    table = {"county": list("abc"), "age": ["y", "o"]}
-    odd = bdp.LinearQuery(table, [[1, 0, 0, 1, 1, 0]], ["odd"])
-    published = bdp.Release.from_published(
-        table,
-        [
-            bdp.Measured(bdp.Identity(table), [[30, 4], [60, 9], [5, 1]], bdp.noise.DiscreteLaplace(2.0)),
-            bdp.Measured(odd, [44], bdp.noise.DiscreteLaplace(1.0)),
-        ],
-        [bdp.Exact(bdp.Totals(table), 110)],
-    )
-    with build_model(published, "shares"):
-        posterior = bdp.sample(60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True).posterior
-    assert (posterior["x"].sum(("county", "age")) == 110).all()
-    assert (posterior["share"].sum("age") - 1.0 < 1e-9).all()
-    assert posterior["share"].mean(("chain", "draw")).sel(age="y") > 0.6

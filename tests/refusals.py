@@ -1,0 +1,24 @@
+"""Tests of what is refused: a call, and what the error says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+__all__ = ["refused"]
+
+
+def refused(*cases: tuple[Any, str], of: Callable[[Any], object] | None = None) -> Callable[..., None]:
+    """A test, to be given a name in its module, that each call ends in an error whose text matches.
+
+    Cases are a call without arguments, or the argument of the call `of`, and a pattern of the text.
+    """
+
+    @pytest.mark.parametrize(("case", "message"), cases, ids=[message[:40] for _, message in cases])
+    def test(case: Any, message: str) -> None:
+        with pytest.raises((NotImplementedError, TypeError, ValueError), match=message):
+            of(case) if of else case()
+
+    return test
