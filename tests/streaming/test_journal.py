@@ -203,7 +203,7 @@ def test_folders_that_cannot_be_a_journal_and_what_a_killed_process_left_in_one(
     (journal / ".chain-0-part-0-0.npz.0123456789abcdef.tmp").write_bytes(b"PK")
     _fit(journal=journal, resume=True)
     assert not list(journal.glob("*.tmp"))
-    with pytest.raises(ValueError, match="its draws is 60, here it is 61. A run cannot be made longer .* begin anew"):
+    with pytest.raises(ValueError, match=r"its draws is 60, here it is 61\. A run cannot be made longer .* begin anew"):
         _fit(journal=journal, draws=61, resume=True)
     (journal / FILE.format(1)).write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match=r"chain-1-part-0-0.npz' is damaged"):
