@@ -36,45 +36,22 @@ def loop(n, sigma=1.0, count=10):
 def fitted(n, seed, sigma=1.0, **options):
     """The share of the counts in one mode's cells, and the diagnostics."""
     release, one = loop(n, sigma)
-    options = {"draws": 1_000, "tune": 300, "cores": 1} | options
-    tree = bdp.fit_hierarchy(
-        release, FixedNegativeBinomial(mean=np.full((n, n), 2.0), shape=0.03), random_seed=seed, quiet=True, **options
-    )
+    given = {"draws": 1_000, "tune": 300, "cores": 1, "random_seed": seed, "quiet": True} | options
+    tree = bdp.fit_hierarchy(release, FixedNegativeBinomial(mean=np.full((n, n), 2.0), shape=0.03), **given)
     mean = tree["cells"]["mean"].values
     return float(mean[one].sum() / mean.sum()), tree["diagnostics"].attrs
 
 
-def converged_and_wrong(found, tolerance=0.1):
-    share, told = found
-    return bool(told["converged"]) and abs(share - 0.5) > tolerance
+def test_both_modes_of_a_loop_across_leaves_and_without_the_moves_the_starts_show_it(monkeypatch):
+    """25 counts of 50 are right: with 400 effective draws of two values the standard error of the share is below .025.
 
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_both_modes_of_a_loop_across_leaves(seed):
-    """25 counts of 50 are right: with 400 effective draws of two values the standard error of the share is below .025."""
-    share, told = fitted(5, seed)
+    Chains of a pair begin on opposite sides, so that they stay in different modes if no move crosses.
+    """
+    share, told = fitted(5, 1)
     assert told["converged"], told["message"]
     assert abs(share - 0.5) < 0.1
     assert told["missed_modes"] == "none found"
     assert "does not exclude" in told["missed_modes_message"]
-
-
-RUNS = [
-    (n, sigma, seed) for seed, (n, sigma) in enumerate([(5, 0.8), (5, 1.0), (6, 0.8), (6, 1.0), (7, 0.8), (7, 1.0)])
-]
-RUNS += [(n, sigma, seed + 6) for n, sigma, seed in RUNS] + [(5, 0.9, 12), (7, 0.9, 13)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "sigma", "seed"), RUNS)
-def test_two_chains_are_not_converged_and_wrong(n, sigma, seed):
-    found = fitted(n, seed, sigma, chains=2, draws=4_000, tune=1_000)
-    assert not converged_and_wrong(found), found
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_without_the_moves_the_starts_show_it(seed, monkeypatch):
-    """Chains of a pair begin on opposite sides, so that they stay in different modes."""
     moves = chains.moves_of
 
     def fewer(structure):
@@ -83,18 +60,27 @@ def test_without_the_moves_the_starts_show_it(seed, monkeypatch):
         return mix
 
     monkeypatch.setattr(chains, "moves_of", fewer)
-    _, told = fitted(5, seed, draws=300)
-    assert told["verdict"] == "not converged"
-    assert told["missed_modes"] == "disagree"
+    for seed in (1, 2):
+        _, told = fitted(5, seed, draws=300)
+        assert (told["verdict"], told["missed_modes"]) == ("not converged", "disagree")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "sigma", "seed"), [(5, 0.8, 1), (6, 1.0, 2), (7, 0.8, 3), (7, 1.0, 4)])
+def test_two_chains_are_not_converged_and_wrong(n, sigma, seed):
+    share, told = fitted(n, seed, sigma, chains=2, draws=4_000, tune=1_000)
+    assert abs(share - 0.5) < 0.1 or not told["converged"], (share, told)
+
+
+RUNS += [(n, sigma, seed + 6) for n, sigma, seed in RUNS] + [(5, 0.9, 12), (7, 0.9, 13)]
 
 
 def _judged(seed):
     """Whether a random structure is converged, and whether it is wrong by 5 standard errors of 400 draws; None where it is refused."""
     release, prior, mean, sd = structure(seed)
+    given = {"draws": 1_000, "random_seed": seed, "quiet": True, "leaves": "leaf", "cores": 1, "chains": 2}
     try:
-        tree = bdp.fit_hierarchy(
-            release, prior, draws=1_000, random_seed=seed, quiet=True, leaves="leaf", cores=1, chains=2
-        )
+        tree = bdp.fit_hierarchy(release, prior, **given)
     except NoStructure:
         return None
     wrong = np.abs(tree["cells"]["mean"].values - mean) > 0.36 * sd + 0.02
@@ -110,18 +96,18 @@ def test_random_sparse_structures_are_not_converged_and_wrong(seeds):
     assert sum(converged for converged, _ in known) > len(known) / 3
 
 
-def test_where_one_mode_is_possible_two_chains_can_know():
-    frame = bdp.Frame.of({"leaf": ["a", "b"], "k": ["u", "v"]})
-    noise = bdp.noise.DiscreteGaussian(sigma=3.0)
-    release = bdp.Release.from_published(
-        frame, [bdp.Measured(bdp.Identity(frame), [[9, 4], [6, 12]], noise)], [bdp.Exact(bdp.Totals(frame), 31)]
-    )
-    verdicts = {}
-    for name, prior in (
-        ("poisson", FixedPoisson(8.0)),
-        ("shape 1", FixedNegativeBinomial(mean=8.0, shape=[[1.0, 2.0], [1.0, 1.0]])),
-        ("sparse", FixedNegativeBinomial(mean=8.0, shape=0.9)),
-    ):
-        tree = bdp.fit_hierarchy(release, prior, draws=600, random_seed=3, quiet=True, cores=1)
-        verdicts[name] = tree["cells"].sizes["chain"], tree["diagnostics"].attrs["missed_modes"]
-    assert verdicts == {"poisson": (2, "agree"), "shape 1": (2, "agree"), "sparse": (4, "none found")}
+@pytest.mark.parametrize(
+    ("prior", "known"),
+    [
+        (FixedPoisson(8.0), (2, "agree")),
+        (FixedNegativeBinomial(mean=8.0, shape=[[1.0, 2.0], [1.0, 1.0]]), (2, "agree")),
+        (FixedNegativeBinomial(mean=8.0, shape=0.9), (4, "none found")),
+    ],
+    ids=["Poisson", "shapes of at least 1", "sparse"],
+)
+def test_where_one_mode_is_possible_two_chains_can_know(prior, known):
+    frame, noise = bdp.Frame.of({"leaf": ["a", "b"], "k": ["u", "v"]}), bdp.noise.DiscreteGaussian(sigma=3.0)
+    cells = bdp.Measured(bdp.Identity(frame), [[9, 4], [6, 12]], noise)
+    release = bdp.Release.from_published(frame, [cells], [bdp.Exact(bdp.Totals(frame), 31)])
+    tree = bdp.fit_hierarchy(release, prior, draws=600, random_seed=3, quiet=True, cores=1)
+    assert (tree["cells"].sizes["chain"], tree["diagnostics"].attrs["missed_modes"]) == known
