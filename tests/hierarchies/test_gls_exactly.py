@@ -40,12 +40,12 @@ def least_squares(release, queries):
     pivots = [next(j for j in range(n + 1) if echelon[i, j] != 0) for i in range(rank)]
     free = [j for j in range(n) if j not in pivots]
     start, left = fmpq_mat(n, 1), fmpq_mat(n, len(free))
+    for i, p in enumerate(pivots):
+        start[p, 0] = echelon[i, n]
     for c, j in enumerate(free):
         left[j, c] = 1
         for i, p in enumerate(pivots):
             left[p, c] = -echelon[i, j]
-    for i, p in enumerate(pivots):
-        start[p, 0] = echelon[i, n]
     noisy, answers, precision = [], [], []
     for own in release.measurements:
         noisy += list(own.query.matrix.toarray())
@@ -54,9 +54,8 @@ def least_squares(release, queries):
         precision += [1 / _rational(value) for value in variance]
     matrix = _matrix(noisy, n)
     seen, off = matrix * left, _column(answers) - matrix * start
-    weighted = fmpq_mat(
-        len(noisy), len(free), [precision[i] * seen[i, c] for i in range(len(noisy)) for c in range(len(free))]
-    )
+    entries = [precision[i] * seen[i, c] for i in range(len(noisy)) for c in range(len(free))]
+    weighted = fmpq_mat(len(noisy), len(free), entries)
     inner = seen.transpose() * weighted
     if free and inner.det() == 0:
         return None
@@ -67,11 +66,10 @@ def least_squares(release, queries):
         asked = _matrix(query.matrix.toarray(), n)
         mean, spread = asked * cells, asked * left
         variance = spread * inverse * spread.transpose()
-        found.append([
-            np.array([float(Fraction(int(own.p), int(own.q))) for own in values])
-            for values in ([mean[i, 0] for i in range(query.rows)], [variance[i, i] for i in range(query.rows)])
-        ])  # fmt: skip
-    return [(mean, np.sqrt(variance)) for mean, variance in found]
+        exact = [[own[i, i * k] for i in range(query.rows)] for own, k in ((mean, 0), (variance, 1))]
+        mean, variance = (np.array([float(Fraction(int(v.p), int(v.q))) for v in own]) for own in exact)
+        found.append((mean, np.sqrt(variance)))
+    return found
 
 
 def random_release(seed):
@@ -154,9 +152,7 @@ def _redundant(law, total=57):
     return bdp.Release.from_published(TWO, [*cells, *more], [bdp.Exact(bdp.Margins(TWO, ["leaf"]), [43, 14])])
 
 
-@pytest.mark.parametrize(
-    "law", [*map(DiscreteGaussian, (0.12, 0.11, 0.08, 3.0)), Gaussian(1e-8), Gaussian(50.0)], ids=str
-)
+@pytest.mark.parametrize("law", [*map(DiscreteGaussian, (0.11, 3.0)), *map(Gaussian, (1e-8, 50.0))], ids=str)
 def test_a_noisy_total_that_exact_ones_determine_says_nothing(law):
     release, queries = _redundant(law), [bdp.Identity(TWO), bdp.Margins(TWO, ["k"]), bdp.Totals(TWO)]
     estimate = bdp.gls(release)
@@ -168,23 +164,20 @@ def test_a_noisy_total_that_exact_ones_determine_says_nothing(law):
 def test_a_noisy_answer_that_contradicts_exact_ones_is_named(monkeypatch, most_cells):
     monkeypatch.setattr(linear, "MOST_CELLS", most_cells)
     bdp.gls(_redundant(DiscreteGaussian(2.0), 65))  # 4 standard deviations: once in 16,000 releases
+    named = r"the noisy answer total is \d\d\S*, and exact answers say that it is 57: noise"
     for law, total in ((DiscreteGaussian(2.0), 71), (DiscreteGaussian(0.12), 58), (Gaussian(1e-8), 57.001)):
-        with pytest.raises(
-            ValueError, match=r"the noisy answer total is \d\d\S*, and exact answers say that it is 57: noise"
-        ):
+        with pytest.raises(ValueError, match=named):
             bdp.gls(_redundant(law, total))
 
 
 def test_what_rounding_would_spoil_is_refused_and_named(monkeypatch):
-    frame = bdp.Frame.of({"cell": ["a", "b"]})
-    near = bdp.LinearQuery(frame, [[10**5, 10**5 + 1], [10**5 + 1, 10**5 + 2]], ["near", "nearer"])
-    release = bdp.Release.from_published(frame, [bdp.Measured(near, [1.0, 2.0], Gaussian(1.0))])
+    near = bdp.LinearQuery({"cell": ["a", "b"]}, [[10**5, 10**5 + 1], [10**5 + 1, 10**5 + 2]], ["near", "nearer"])
+    release = bdp.Release.from_published(near.frame, [bdp.Measured(near, [1.0, 2.0], Gaussian(1.0))])
     with pytest.raises(ValueError, match=r"rounding errors grow by a factor of .* some of near\S*; near"):
         bdp.gls(release)
     monkeypatch.setattr(linear, "MOST_CELLS", 3)
-    cells = [bdp.Measured(bdp.Identity(TWO), [[30, 17], [9, 5]], Gaussian(1e3))]
-    release = bdp.Release.from_published(TWO, [*cells, bdp.Measured(bdp.Margins(TWO, ["k"]), [40, 20], Gaussian(1e-3))])
-    with pytest.raises(
-        NotImplementedError, match=r"the noise of k=x \(sd 0.001\) is too small beside the largest \(sd 1e\+03\)"
-    ):
-        bdp.gls(release)
+    cells = bdp.Measured(bdp.Identity(TWO), [[30, 17], [9, 5]], Gaussian(1e3))
+    kinds = bdp.Measured(bdp.Margins(TWO, ["k"]), [40, 20], Gaussian(1e-3))
+    named = r"the noise of k=x \(sd 0.001\) is too small beside the largest \(sd 1e\+03\)"
+    with pytest.raises(NotImplementedError, match=named):
+        bdp.gls(bdp.Release.from_published(TWO, [cells, kinds]))
