@@ -11,7 +11,6 @@ from numba.core.errors import NumbaError
 from numba.core.options import DefaultOptions
 
 from bayesdp import _numba as jit
-from bayesdp.hierarchies.kernel import moves
 
 
 def _source(x, y):
@@ -38,13 +37,10 @@ def _known(without: bool, monkeypatch):
     return made
 
 
-def test_the_option_is_known_to_this_version():
-    """Without it a sweep takes three times as long: whoever raises the version of Numba should hear of it."""
-    assert jit._MOVES["_nrt"] is False
-
-
 @pytest.mark.parametrize("without", [False, True])
 def test_moves_compile_with_and_without_it(without, monkeypatch):
+    """Without it a sweep takes three times as long; what makes arrays is refused with it, rather than wrong."""
+    assert jit._MOVES["_nrt"] is False  # whoever raises the version of Numba should hear of it
     made = _known(without, monkeypatch)
     assert ("_nrt" in made._MOVES, "_nrt" in made._INSIDE) == (not without, not without)
     part = made.inside(_source)
@@ -55,15 +51,6 @@ def test_moves_compile_with_and_without_it(without, monkeypatch):
     table = np.arange(3.0)
     assert made.compiled(whole)(table, 2.0) == 3.0
     np.testing.assert_array_equal(table, [2.0, 3.0, 4.0])
-
-
-def test_what_makes_arrays_is_refused_rather_than_wrong(monkeypatch):
-    made = _known(False, monkeypatch)
-    with pytest.raises(NumbaError, match="zeros"):
-        made.compiled(_array)(3)
-
-
-def test_moves_are_part_of_their_sweep():
-    """The arrays of a state cost half a microsecond to hand over at a call: a sweep takes twice as long where a move is one."""
-    for move in (moves.move_in_leaf, moves.move_between_leaves, moves.move_square, moves.move_single):
-        assert move.targetoptions["forceinline"]
+    if not without:
+        with pytest.raises(NumbaError, match="zeros"):
+            made.compiled(_array)(3)
