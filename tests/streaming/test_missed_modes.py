@@ -65,13 +65,6 @@ def test_both_modes_of_a_loop_across_leaves_and_without_the_moves_the_starts_sho
         assert (told["verdict"], told["missed_modes"]) == ("not converged", "disagree")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "sigma", "seed"), [(5, 0.8, 1), (6, 1.0, 2), (7, 0.8, 3), (7, 1.0, 4)])
-def test_two_chains_are_not_converged_and_wrong(n, sigma, seed):
-    share, told = fitted(n, seed, sigma, chains=2, draws=4_000, tune=1_000)
-    assert abs(share - 0.5) < 0.1 or not told["converged"], (share, told)
-
-
 def _judged(seed):
     """Whether a random structure is converged, and whether it is wrong by 5 standard errors of 400 draws; None where it is refused."""
     release, prior, mean, sd = structure(seed)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +10,12 @@ from scipy.stats import nbinom
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from benchmarks.country import released as released_by_office
-from benchmarks.country import table_prior
 from tests.comparison.enumeration import probabilities
 from tests.streaming.test_journal import FILE, Killed, often
 
 FRAME = {"area": ["a", "b", "c"], "sex": ["f", "m"], "region": ("area", ["n", "n", "s"])}
 MEAN, SHAPE = 4.0, 1.5
 LAW = bdp.noise.RandomRounding(3)
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-PROFILE = SHARED / "abs2016_working_population"
 FAR = 5.0  # standard errors: a false alarm in 1.7 million of each comparison
 
 
@@ -84,16 +78,3 @@ def test_a_law_that_is_learnt_is_refused():
     cells = bdp.Measured(bdp.Identity(FRAME), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
     with pytest.raises(NotImplementedError, match="laws that are known"):
         fitted(bdp.Release.from_published(FRAME, [cells]))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PROFILE.exists(), reason="the Australian tables are not here")
-def test_areas_of_a_state_with_its_regions_and_totals():
-    """Three levels with all margins, each number perturbed on its own: both chains begin at possible tables and agree in each cell."""
-    release = released_by_office(PROFILE, ["7"])
-    record, run = bdp.Margins(release.frame, ["SA4"]), {"draws": 2_000, "tune": 400, "thin": 8, "chains": 2}
-    tree = bdp.fit_hierarchy(release, table_prior(release), record=record, random_seed=1, quiet=True, **run)
-    rhat = tree["cells"]["rhat"].values
-    assert np.isfinite(rhat).sum() > 1_100
-    assert np.nanmax(rhat) < 1.05
-    assert float(tree["diagnostics"]["by_SA4_ess_bulk"].min()) > 400.0

@@ -6,7 +6,6 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.cli import main
-from bayesdp.datasets.nmf import code_query
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.posterior import Posterior
 from bayesdp.report import report
@@ -98,12 +97,6 @@ def test_a_query_is_answered_if_it_was_recorded_row_by_row(tree, narrow):
     assert not own.has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
 
 
-def test_pictures_of_what_was_kept(narrow):
-    assert bdp.plots.intervals(narrow, prob=0.9).axes[0].get_xlabel() == "count"
-    assert len(bdp.plots.heatmaps(narrow).axes) == 4  # the cells themselves
-    assert len(bdp.plots.ranks(narrow, quantities=2).axes) == 2
-
-
 def test_the_command_line_summarises_and_reports(file, tree, tmp_path, capsys):
     with xr.open_datatree(file, engine="h5netcdf") as read:
         assert bdp.summary(read.load(), prob=0.9).equals(bdp.summary(tree, prob=0.9))
@@ -133,20 +126,3 @@ def test_a_report_says_what_it_has(tree, narrow, release, tmp_path):
         assert all(words in text for words in says)
         assert fit is not narrow or "Totals by age" not in text
         assert "PyMC prints it" not in text
-
-
-def test_codes_of_published_tables():
-    frame = bdp.Frame.of({"block": ["a", "b"], "h1": ["vacant", "occupied"]})
-    measured = [bdp.Measured(bdp.Identity(frame), [[3, 8], [0, 5]], bdp.noise.DiscreteGaussian(1.0))]
-    release = bdp.Release.from_published(frame, measured, [bdp.Exact(bdp.Totals(frame), 16)])
-    record = {"codes": code_query(frame, "H1"), "blocks": code_query(frame, "H1", by="block")}
-    prior = FixedNegativeBinomial(4.0, 1.0)
-    own = bdp.fit_hierarchy(release, prior, record=record, draws=400, random_seed=1, quiet=True)
-    table = bdp.published_table(own, "H1")
-    assert table.index.tolist() == ["H1_001N", "H1_002N", "H1_003N"]
-    assert table.loc["H1_001N", "exact"] == 16
-    assert bdp.published_table(own, "H1_002N").loc["H1_002N", "mean"] == table.loc["H1_002N", "mean"]
-    assert bdp.published_table(own, "H1", by="block").index.names == ["block", "code"]
-    assert bdp.published_table(own["posterior"]["codes"], "H1")["mean"].tolist() == table["mean"].tolist()
-    with pytest.raises(ValueError, match="not kept"):
-        bdp.published_table(bdp.fit_hierarchy(release, prior, draws=20, random_seed=1, quiet=True), "H1")
