@@ -56,17 +56,6 @@ def test_coverage_bias_and_width_are_those_of_enumeration():
     assert (float(found["coverage_low"]), float(found["coverage_high"])) == pytest.approx((exact.low, exact.high))
 
 
-def test_a_truth_far_from_the_prior_is_not_covered():
-    def far(rng):
-        x = np.array([60, 2])
-        return {"x": x}, models.PAIR_MECHANISM.release(x, rng=rng)
-
-    found = coverage(far, models.build_pair, ["x"], n=10, seed=1, probability=PROBABILITY, **QUICK)
-    true, _, low, high = exact_summary(far, 10, 1)
-    assert np.mean((low <= true) & (true <= high)) == 0.0  # the prior says so: 58 more in one of two equal cells
-    assert float(found["coverage"].sel(quantity="x[Alpha]")) == 0.0
-
-
 def test_naive_analyses_cover_too_little_or_are_worse_and_a_stopped_run_goes_on(tmp_path):
     """The right analysis, and those that ignore the noise or the exact total, of the same releases."""
     path, call = tmp_path / "run.jsonl", {"n": 25, "seed": 2, "draws": 200, "tune": 30, "progressbar": False}
@@ -84,20 +73,6 @@ def test_naive_analyses_cover_too_little_or_are_worse_and_a_stopped_run_goes_on(
     path.write_text("\n".join(lines[:20]) + "\n" + lines[20][:30])
     assert coverage(models.simulate, models.build, **call, path=path).identical(found)
     assert sorted(json.loads(line)["number"] for line in path.read_text().splitlines()[1:]) == list(range(25))
-
-
-def test_a_quantity_that_is_not_finite_has_no_summary():
-    def inverse(values, release):
-        return 1.0 / values["x"].isel(county=0)
-
-    def empty(rng):
-        return {"x": np.array([0, 4])}, models.PAIR_MECHANISM.release(np.array([0, 4]), rng=rng)
-
-    quantities = {"inverse": inverse, "x": None}
-    with np.errstate(divide="ignore"):
-        found = coverage(empty, models.build_pair, quantities, n=2, seed=1, draws=40, tune=5, progressbar=False)
-    assert np.isnan(found["coverage"].sel(quantity="inverse"))
-    assert np.isfinite(found["rmse"].sel(quantity=["x[Alpha]", "x[Beta]"])).all()
 
 
 def odd_fails(values, release):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pymc as pm
 import pytest
@@ -250,34 +249,11 @@ def test_chains_and_noise_that_are_not_sure_are_counted():
     text = " ".join(Design(data).statements())
     assert "Noise that is not drawn exactly, so that the loss is not certified: one of two." in text
     assert "Of 3 fits each: sure 1 failed, 1 not converged; one of two 1 failed, 1 not converged." in text
+    assert [axes.get_title(loc="left") for axes in Design(data).plot(questions=["Alpha"]).axes] == ["Alpha"]
     empty = xr.DataArray([[[0, 0]]], dims=("chain", "draw", "county"), coords=LABELS)
     assert np.isnan(answers({"share": share}, empty)["share"]).all()
     data["used"].loc[{"candidate": "sure"}] = 1
     assert "left out, which may flatter the rest: Alpha of sure (" in " ".join(Design(data).statements())
-
-
-@pytest.mark.system
-def test_candidates_of_one_loss_are_drawn_side_by_side_with_whole_labels(made):
-    """Markers of 7 points do not cover one another, none is cut at the axis, and names that begin alike are told apart."""
-    names = [f"counties and levels of education are exact, epsilon = {own}" for own in ("a", "b", "c")]
-    parts = [made.data.sel(candidate=own).drop_vars("candidate") for own in ("low", "low", "high")]
-    data = xr.concat(parts, xr.DataArray(names, dims="candidate", name="candidate"))
-    data["width"].loc[{"candidate": names[1]}] = 0.0
-    data.attrs = made.data.attrs
-    drawn = Design(data).plot(questions=["Alpha", "share"])
-    drawn.draw_without_rendering()
-    for axes in drawn.axes:
-        lines = [line for line in axes.lines if line.get_marker() in "osD"]
-        places = [line.get_transform().transform(line.get_xydata())[0] for line in lines]
-        apart = [abs(places[i][0] - places[j][0]) for i, j in ((0, 1), (0, 2), (1, 2))]
-        assert min(apart) > 7 / 72 * drawn.dpi
-        assert not lines[1].get_clip_on()
-        assert [line.get_xdata()[0] for line in lines] == [2 * LOW, 2 * LOW, 2 * HIGH]
-    [legend] = drawn.legends
-    assert [own.get_text() for own in legend.get_texts()] == names
-    assert legend.get_window_extent().x1 <= drawn.bbox.x1
-    assert all(legend.get_window_extent().y1 < axes.get_window_extent().y0 for axes in drawn.axes)
-    plt.close(drawn)
 
 
 OTHER = {"county": ["Alpha", "Gamma"]}

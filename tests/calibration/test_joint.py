@@ -10,12 +10,9 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.calibration import joint_distribution_test
 from bayesdp.calibration.joint import _two_sample
-from bayesdp.noise import DiscreteGaussian
-from bayesdp.noise.subspace.projected_laplace import row_coordinates
 from bayesdp.steps import FiberGibbs
 from tests.calibration import models
 from tests.calibration.test_coverage import odd_fails
-from tests.noise.oracles import all_margins
 
 QUIET = {"progressbar": False}
 
@@ -73,43 +70,6 @@ def test_lattice_noise_gibbs_keeps_the_law_and_another_scale_is_caught():
     assert not lattice_test(lambda seen: build_lattice(seen, 0.1), 40, {"spread": spread}, 3).passed
 
 
-PAIR_OF_MARGINS = all_margins(2, 2)
-MOVE = np.array([[1.0, -1.0], [-1.0, 1.0]])
-SCALE = 3.0
-
-
-def projected(truth, rng):
-    """Independent Laplace noise, projected onto what both margins of a 2 x 2 table leave free."""
-    noise = rng.laplace(0.0, SCALE, size=(2, 2))
-    free = MOVE * (MOVE * noise).sum() / 4.0
-    truth["w"] = row_coordinates(PAIR_OF_MARGINS, (noise - free).reshape(1, -1))[0]
-    return truth["s"] * MOVE + free
-
-
-def row_prior(rng):
-    truth = {"s": rng.normal(0.0, 2.0)}
-    return truth, projected(truth, rng)
-
-
-def build_rows(seen):
-    with pm.Model() as model:
-        s = pm.Normal("s", 0.0, 2.0)
-        w = bdp.distributions.RowSpaceNoise("w", SCALE, invariants=PAIR_OF_MARGINS)
-        given = {"invariants": PAIR_OF_MARGINS, "observed": pm.Data("look", seen)}
-        bdp.distributions.ProjectedLaplaceGivenRows("y", s * MOVE, w, SCALE, **given)
-    return model
-
-
-@pytest.mark.system
-def test_row_noise_gibbs_keeps_the_law():
-    # `projected` draws w anew with the release, as part of it: both are the data of the next round.
-    found = joint_distribution_test(
-        row_prior, projected, build_rows, n=30, seed=4, rounds=2, update=lambda seen: {"look": seen}, **QUIET
-    )
-    assert found.passed, str(found)
-    assert list(found.pvalues) == ["s", "w[0]", "w[1]", "w[2]"]
-
-
 STEP = FiberGibbs.step
 
 
@@ -131,24 +91,6 @@ def test_a_broken_step_is_caught(monkeypatch):
     assert not found.passed
     assert "The steps CHANGE the law" in str(found)
     assert min(found.adjusted.values()) < 1e-3
-
-
-@pytest.mark.slow
-def test_a_release_with_other_noise_than_the_model_knows_is_caught():
-    noise = DiscreteGaussian(4.0 * models.LAW.sigma)
-
-    def noisier(truth, rng):
-        x = np.asarray(truth["x"])
-        noisy = bdp.Measured(models.CELLS, x + noise.draw(rng, x.shape), models.LAW)
-        return bdp.Release.from_published(models.LABELS, measured=[noisy], exact=[bdp.Exact(models.TOTAL, x.sum())])
-
-    def distance(values, release):
-        return abs(values["x"] - models.MEANS).sum("county")
-
-    found = joint_distribution_test(
-        models.simulate, noisier, models.build, {"distance": distance}, n=40, seed=4, rounds=3, **QUIET
-    )
-    assert not found.passed
 
 
 def test_chains_that_fail_are_counted():

@@ -14,7 +14,7 @@ from bayesdp import mechanisms
 from bayesdp.noise import law_names
 from bayesdp.papers import bounded_statistics, covariance_cone
 from benchmarks.calibration.cases import CASES, LEARNT, STATISTICS, Case
-from benchmarks.calibration.matrix import beside, main, run_matrix
+from benchmarks.calibration.matrix import main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
 SMALL = [
@@ -61,25 +61,6 @@ def test_mechanisms_of_the_matrix_are_all_that_are_exported():
     one_direction = {"SemiCanonical"}
     choices = {"PublishedChoice"}  # it releases what the mechanism drawn does
     assert known - used == (abstract & known) | rules | one_direction | choices
-
-
-def _row(case, **more):
-    return {"mechanism": case.mechanism, "prior": case.prior, "invariants": case.invariants, "seed": 1, **more}
-
-
-def test_new_cases_beside_a_stored_table(tmp_path):
-    path = tmp_path / "stored.csv"
-    pd.DataFrame([_row(c, p_case=0.5, p_matrix=0.9) for c in CASES[:-1]]).to_csv(path, index=False)
-    new = _row(CASES[-1], p_case=1e-4)
-    whole = beside([new], path)
-    assert len(whole) == len(CASES)
-    # Holm: the smallest of m p-values is multiplied by m; the others are 1.
-    assert whole[-1]["p_matrix"] == pytest.approx(1e-4 * len(CASES))
-    assert {row["p_matrix"] for row in whole[:-1]} == {1.0}
-    with pytest.raises(ValueError, match="in neither: "):
-        beside([], path)
-    with pytest.raises(ValueError, match="seed must be that of the stored table: there are 1, 2"):
-        beside([{**new, "seed": 2}], path)
 
 
 STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
@@ -131,11 +112,3 @@ def test_a_deliberate_error_is_found_among_right_cases():
     rows = run_matrix([Case(*own), Wrong(*own)], n=10, seed=2)
     assert rows[0]["p_matrix"] > 0.01 >= rows[1]["p_matrix"]
     assert rows[1]["worst_quantity"] == "error of exact answers"
-
-
-def test_a_case_that_cannot_be_run_is_not_left_out(tmp_path):
-    odd = Case("lattice Laplace, l1", "negative binomial", "nothing")
-    rows = run_matrix([odd], n=2, seed=1)
-    assert rows[0]["error"].startswith("KeyError")
-    with pytest.raises(ValueError, match=r"1 of 1 cases have no results: lattice Laplace, l1 \| negative binomial"):
-        write_table(rows, tmp_path / "matrix.csv")

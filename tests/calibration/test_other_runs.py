@@ -14,7 +14,6 @@ from bayesdp.calibration import coverage, fit_many, joint_distribution_test, sbc
 from bayesdp.calibration.coverage import _Repeat
 from bayesdp.calibration.fits import _Fit
 from bayesdp.calibration.joint import _Chain
-from bayesdp.calibration.runs import Journal
 from bayesdp.calibration.study import Study
 from bayesdp.storage.journal import locked
 from tests.inference.oracle import counts_model
@@ -126,35 +125,6 @@ def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_
     head = {"format": "bayesdp-calibration-1", "what": kind, "seed": 1, "versions": {"bayesdp": "0.1.0"}}
     journal.write_text(json.dumps(head) + "\n")
     with pytest.raises(ValueError, match=r"is of another run: it was begun by another version of bayesdp \(0\.1\.0\)"):
-        call(kind, path)
-
-
-def _hold(path, ready, done):
-    kept = Journal(path, {"what": "another"})
-    ready.set()
-    done.wait(60)
-    kept.close()
-
-
-@pytest.mark.parametrize("kind", ["sbc", "fits"])
-def test_a_second_process_is_refused_until_the_first_is_dead(kind, tmp_path):
-    path = tmp_path / kind
-    journal = path / "journal.jsonl" if kind == "fits" else path
-    journal.parent.mkdir(exist_ok=True)
-    context = multiprocessing.get_context("fork")
-    ready, done = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(journal, ready, done))
-    other.start()
-    try:
-        assert ready.wait(60)
-        whole = journal.read_bytes()
-        with pytest.raises(BlockingIOError, match="is being written to by another process"):
-            call(kind, path)
-        assert journal.read_bytes() == whole
-    finally:
-        other.kill()
-        other.join()
-    with pytest.raises(ValueError, match="is of another run"):
         call(kind, path)
 
 

@@ -89,16 +89,6 @@ def test_functions_beside_the_default_quantities(tmp_path, right):
             run(**more)
 
 
-def test_a_quantity_that_differs_by_rounding_only_is_one_number():
-    # Every table of the fiber has the same log-likelihood, which its terms' order changes in the last digit.
-    def rounded(values, release):
-        return 30.0 + 1e-14 * (values["x"][..., 0] % 7)
-
-    result = sbc(models.simulate, models.build, {"x": None, "rounded": rounded}, n=4, seed=3, **QUICK)
-    assert result["verdict"].attrs["failed"] == 0
-    assert np.isnan(result["dispersion_sbc"]["rounded"]).all()
-
-
 def test_ties_are_ties_whatever_the_rounding():
     settle = study._settled
     truth, draws = settle(30.0, np.array([[30.0 + 4e-15, 30.0]]))

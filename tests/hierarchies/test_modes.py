@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pytest
 import xarray as xr
 from scipy.stats import binom
 
-from bayesdp._chains import chain_statistics
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS
 from bayesdp.hierarchies.modes import (
     FAR,
@@ -32,9 +29,6 @@ LOOSE = 25.0
 SPLIT = Case((4, 2, 3), "AAAA", 240, noise=((("tract", "age", "race"), LOOSE), (("tract", "race"), 0.8)))
 """About 10 counts of each race in a tract, of either age: the noise of a cell leaves open which of the two."""
 
-PATIENT = Case((3, 2, 3), "AAA", 60, noise=((("tract", "age", "race"), 3.0), (("tract", "race"), 0.8)))
-"""The same with modes that a chain crosses within a few sweeps."""
-
 
 def _chain(case, seed, shape=0.3):
     chain = case.chain(seed)
@@ -44,23 +38,22 @@ def _chain(case, seed, shape=0.3):
     return chain
 
 
-def _run(case, mix=None, numbers=(0, 1), draws=600, tune=50, seed=0, shape=0.3, apart=True):
-    """Draws of several chains, flat in the frame, and their groups."""
+def _run(numbers, mix=None):
+    """Draws of two chains from the given ends, flat in the frame, and their groups, under a prior that has one mode with each cell at
+    nearly 0."""
     kept, starts = [], []
     for number in numbers:
-        chain = _chain(case, 1000 * seed + number, shape)
-        if apart:
-            to_ends(chain, np.random.default_rng(seed), number)
+        chain = _chain(SPLIT, number, 0.001)
+        to_ends(chain, np.random.default_rng(0), number)
         starts.append(chain.state.counts.copy())
         if mix is not None:
             chain.mix[:] = 0
-            for move, times in mix.items():
+            for move, times in mix:
                 chain.mix[move] = times
-        chain.sweep(tune)
-        kept.append([chain.structure.in_frame(table) for table in drawn(chain, draws)])
-    state = chain.state
+        chain.sweep(300)
+        kept.append([chain.structure.in_frame(table) for table in drawn(chain, 1500)])
     differ = (np.array(starts) != starts[0]).any(axis=0)
-    return np.array(kept), TiedGroups(chain.structure, (state.group_start, state.group_cell), differ)
+    return np.array(kept), TiedGroups(chain.structure, (chain.state.group_start, chain.state.group_cell), differ)
 
 
 CRIPPLED = ((CROSS_CELLS, 100), (CROSS_DONORS, 20))
@@ -126,28 +119,9 @@ def test_a_cell_is_not_put_far_from_its_own_noisy_answer():
         assert away.max() > FAR - 1  # and yet it is put as far as that
 
 
-@cache
-def _split(numbers, mix=None):
-    """Two chains from the given ends, under a prior that has one mode with each cell at nearly 0."""
-    return _run(SPLIT, mix and dict(mix), numbers=numbers, draws=1500, tune=300, shape=0.001)
-
-
-def test_chains_that_cannot_cross_look_good_when_they_start_alike():
-    draws, tied = _split((0, 0), CRIPPLED)
-    statistics = chain_statistics(draws)
-    assert np.nanmax(statistics.rhat) < 1.05
-    assert np.nanmin(statistics.ess_bulk) > 50
-    found = missed_modes_of_draws(draws, tied)
-    assert (found.verdict, found.alike) == ("not judged", 12)
-    assert "says nothing" in found.message
-    right, _ = _split((0, 0))
-    means = [own.reshape(-1, 24).mean(axis=0) for own in (draws, right)]
-    assert np.abs(means[0] - means[1]).max() > 3  # and they are wrong
-
-
 @pytest.mark.parametrize("crippled", [False, True])
 def test_chains_that_cannot_cross_fail_the_check_and_the_right_kernel_passes_on_the_same_table(crippled):
-    draws, tied = _split((0, 1), CRIPPLED if crippled else None)
+    draws, tied = _run((0, 1), CRIPPLED if crippled else None)
     found = missed_modes_of_draws(draws, tied)
     dims = SPLIT.target.fiber.frame.dims
     dataset = xr.Dataset({"x": (("chain", "draw", *dims), draws.reshape(*draws.shape[:2], 4, 2, 3))})
@@ -155,6 +129,8 @@ def test_chains_that_cannot_cross_fail_the_check_and_the_right_kernel_passes_on_
     told = diagnose(dataset, nothing, tied={"x": tied}).attrs
     assert "missed_modes" not in diagnose(dataset, nothing).attrs
     if not crippled:
+        alike = missed_modes_of_draws(*_run((0, 0), CRIPPLED))
+        assert (alike.verdict, alike.alike, "says nothing" in alike.message) == ("not judged", 12, True)
         assert (found.verdict, found.tested) == ("none found", 12)
         assert (told["verdict"], told["converged"], told["missed_modes"]) == ("converged", 1, "none found")
         assert told["missed_modes_tested"] == 12
@@ -175,13 +151,6 @@ def test_chains_that_cannot_cross_fail_the_check_and_the_right_kernel_passes_on_
     assert first.leaf in found.message
     assert "missed a mode" in found.message
     assert "in 1.00% of runs at most, if their effective sample sizes are right" in found.message
-
-
-def test_the_right_kernel_passes():
-    found = missed_modes_of_draws(*_run(PATIENT, draws=2000))
-    assert found.verdict == "none found", found
-    assert found.tested + found.alike == 9
-    assert found.tested >= 8
 
 
 def _structure():
