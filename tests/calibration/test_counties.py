@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.calibration import counties
-from benchmarks.calibration.counties import COLUMNS, FIRST, counted, main
+from benchmarks.calibration.counties import COLUMNS, counted
 
 
 def test_a_county_is_counted():
@@ -22,18 +22,3 @@ def test_a_county_is_counted():
     own = stored[(stored["county"] == 100) & (stored["method"] == "GLS")].set_index(["level", "quantity"])
     now = found[found["method"] == "GLS"].set_index(["level", "quantity"])
     pd.testing.assert_frame_equal(now[["numbers", "held"]], own[["numbers", "held"]])
-
-
-def test_a_run_goes_on(tmp_path, monkeypatch):
-    asked = []
-
-    def short(prior, seed):
-        asked.append((prior, seed))
-        return pd.DataFrame([(prior, seed, "tract", "share", "GLS", 2, 1, 0.5)], columns=list(COLUMNS))
-
-    monkeypatch.setattr(counties, "counted", short)
-    target = tmp_path / "counties.csv"
-    assert main(["-o", str(target), "--counties", "2", "--only", "area and cell"]) == 0
-    assert main(["-o", str(target), "--counties", "3", "--only", "area and cell"]) == 0
-    assert asked == [("area and cell", FIRST + i) for i in range(3)]
-    assert pd.read_csv(target)["county"].tolist() == [FIRST, FIRST + 1, FIRST + 2]

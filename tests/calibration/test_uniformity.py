@@ -75,15 +75,6 @@ def test_the_mirror_image_has_the_same_p_value(n):
         assert uniformity_pvalue(1.0 - values) == pytest.approx(uniformity_pvalue(values), rel=1e-6)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("false_alarm", [1e-9, 0.05, 0.9])
-def test_bands_of_few_values(n, false_alarm):
-    points, lower, upper = band(n, false_alarm)
-    assert (lower <= upper).all()
-    assert crossing_probability(n, lower, upper, points) <= false_alarm
-    np.testing.assert_array_equal(lower, n - upper[::-1])
-
-
 def test_power_of_the_band_is_what_simulation_gives():
     """Five standard errors of 400 samples; where nothing is wrong it is the false alarm."""
     rng, stated = np.random.default_rng(5), power(100, "scale", 1.3, 0.05)

@@ -143,29 +143,3 @@ def test_a_second_process_in_the_folder_is_refused_until_the_first_is_dead(count
         other.kill()
         other.join()
     bdp.fit_parts(**COUNTRY, folder=country, resume=True, quiet=True)
-
-
-def _trial(path, found):
-    try:
-        locked(Path(path)).close()
-    except BlockingIOError:
-        found.put("locked")
-    else:
-        found.put("free")
-
-
-def test_the_folder_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
-    seen, save, context = [], Driver._save, multiprocessing.get_context("fork")
-
-    def looked(*given):
-        found = context.Queue()
-        other = context.Process(target=_trial, args=(str(tmp_path / "lock"), found))
-        other.start()
-        seen.append(found.get(timeout=60))
-        other.join()
-        save(*given)
-
-    monkeypatch.setattr(Driver, "_save", looked)
-    bdp.fit_parts(**COUNTRY, folder=tmp_path, quiet=True)
-    assert set(seen) == {"locked"}
-    locked(tmp_path / "lock").close()

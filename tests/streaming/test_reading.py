@@ -8,7 +8,6 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.posterior import Posterior
-from bayesdp.report import report
 
 pytestmark = pytest.mark.system
 
@@ -110,19 +109,3 @@ def test_the_command_line_summarises_and_reports(file, tree, tmp_path, capsys):
     assert main(["report", str(file), "-o", str(tmp_path / "fit.html"), "--prob", "0.9"]) in (0, 3)
     assert main(["report", str(file), "-o", str(tmp_path / "no.html"), "--prob", "0.8"]) == 2
     assert "there are intervals for prob = 0.9" in capsys.readouterr().err
-
-
-def test_a_report_says_what_it_has(tree, narrow, release, tmp_path):
-    none = bdp.fit_hierarchy(release, PRIOR, draws=20, **ASKED)
-    for fit, says in (
-        (tree, ["No draws of the cells were kept", "Draws of cells were not kept", "Totals by county and age"]),
-        (tree, ["Check for missed modes", "determined: not protected", "typical_scale"]),
-        (narrow, ["Totals by county and age"]),
-        (none, ["The posterior sd of these sums is not known"]),
-    ):
-        truth = TRUTH if fit is tree else None
-        path = report(fit, tmp_path / "fit.html", prob=0.9, truth=truth, overwrite=True)
-        text = path.read_text(encoding="utf-8")
-        assert all(words in text for words in says)
-        assert fit is not narrow or "Totals by age" not in text
-        assert "PyMC prints it" not in text
