@@ -25,7 +25,7 @@ PRIORS = {
     "area and cell": AreaAndCell(log_mean=0.7, area_spread=0.6, cell_spread=1.4),
 }
 
-STEPS = {
+STEPS_OF = {
     "varying shares": """log_scale, typical_scale, scale_shape, log_shape, shape_centre, shape_variance, centre of unseen,
         spread of unseen, rescaled""",
     "by county": """log_scale, typical_scale, scale_shape, log_shape, cell_centre, cells and nodes, within_variance, shape_centre,
@@ -35,7 +35,7 @@ STEPS = {
 }
 """In the order of an update. A hyperparameter by its name is drawn given all others."""
 
-STEPS = {name: re.split(r",\s+", steps) for name, steps in STEPS.items()}
+STEPS = {name: re.split(r",\s+", steps) for name, steps in STEPS_OF.items()}
 
 
 def normal(value, mean, variance):
