@@ -1,4 +1,4 @@
-"""The calibration of hierarchies: what is stored, that a run goes on, and that wrong noise is found."""
+"""The calibration of hierarchies and of counties: what is stored, that a run goes on, and that wrong noise is found."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.calibration import counties
 from benchmarks.calibration.hierarchy import COLUMNS, FRAME, PRIORS, Simulation, run_prior
 
 STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_hierarchy.csv"
@@ -47,3 +48,17 @@ def test_a_run_goes_on_and_noise_that_is_understated_is_found(tmp_path):
     wrong, numbers = run(n=10, wrong=0.3)
     assert numbers["failed"] == 0
     assert not wrong.calibrated
+
+
+def test_a_county_is_counted():
+    """Two tracts, four block groups; no more are held than there are; GLS is the same whatever the prior's chains."""
+    found = counties.counted("varying shares", 100, draws=20, tune=20)
+    assert tuple(found) == counties.COLUMNS
+    assert (found["held"] <= found["numbers"]).all()
+    shares = found[found["quantity"] == "share"].set_index(["level", "method"])
+    assert shares.loc[("tract", "GLS"), "numbers"] == shares.loc[("tract", "posterior"), "numbers"] == 2
+    assert shares.loc[("block_group", "GLS"), "numbers"] == 4
+    stored = pd.read_csv(STORED.with_name("calibration_counties.csv"))
+    own = stored[(stored["county"] == 100) & (stored["method"] == "GLS")].set_index(["level", "quantity"])
+    now = found[found["method"] == "GLS"].set_index(["level", "quantity"])
+    pd.testing.assert_frame_equal(now[["numbers", "held"]], own[["numbers", "held"]])

@@ -3,10 +3,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 
 import pytest
 
+from bayesdp.calibration import runs
 from bayesdp.calibration.runs import DIED, choose_runner, in_processes, on_dask, serially
+from tests.calibration.cluster import N, seeded, started, wait_for, work_left
 
 pytestmark = pytest.mark.system
 
@@ -63,3 +66,26 @@ def test_one_place_at_a_time():
         choose_runner("tcp://127.0.0.1:1", 2)
     with pytest.raises(ValueError, match="workers"):
         choose_runner(None, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+def test_a_runner_that_is_interrupted_takes_its_simulations_back(tmp_path, monkeypatch):
+    """As at Ctrl-C in a notebook: the traceback keeps everything that the run had, and the client stays."""
+    whole, seen, records = runs.wait, [], []
+
+    def pressed(*futures, **given):
+        seen.append(futures)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        return whole(*futures, **given)
+
+    distributed, starts = pytest.importorskip("distributed"), tmp_path / "starts"
+    monkeypatch.setattr(runs, "wait", pressed)
+    with started() as scheduler, distributed.Client(scheduler) as client:
+        with pytest.raises(KeyboardInterrupt) as interrupt:
+            records.extend(on_dask(client)(seeded(str(starts)), range(N)))
+        assert interrupt.tb is not None
+        wait_for(lambda: work_left(scheduler) == (0, 0), 10.0)
+        assert (
+            len(starts.read_text().split()) <= len(records) + 2 + 2
+        )  # those that had ended, and those that were being run

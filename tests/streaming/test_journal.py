@@ -13,14 +13,8 @@ pytestmark = pytest.mark.system
 
 RELEASE = small_release()
 FILE = "chain-{}-part-0-0.npz"
-GIVEN = {
-    "record": {"areas": bdp.Margins(FRAME, ["county", "race"])},
-    "draws": 60,
-    "tune": 40,
-    "random_seed": 7,
-    "quiet": True,
-    "thin": 2,
-}
+AREAS = {"areas": bdp.Margins(FRAME, ["county", "race"])}
+GIVEN = {"record": AREAS, "draws": 60, "tune": 40, "random_seed": 7, "quiet": True, "thin": 2}
 
 
 class Killed(BaseException):
