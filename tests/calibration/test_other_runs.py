@@ -128,44 +128,33 @@ def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_
         call(kind, path)
 
 
-def _trial(path, found):
-    try:
-        locked(path).close()
-    except BlockingIOError:
-        found.put("locked")
-    else:
-        found.put("free")
-
-
-def _tried(path):
-    context = multiprocessing.get_context("fork")
-    found = context.Queue()
-    other = context.Process(target=_trial, args=(path, found))
+def _is_locked(path):
+    """Whether another process is kept out: it ends with an error."""
+    other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
     other.start()
-    result = found.get(timeout=60)
-    other.join()
-    return result
+    other.join(60)
+    return other.exitcode == 1
 
 
 def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     """After each record, too: no file is closed that would give up the lock. Not afterwards, whether it ended well or not."""
-    seen = []
+    seen, path = [], tmp_path / "sbc"
 
     def looked(self, number):
-        seen.append(_tried(tmp_path / "sbc"))
+        seen.append(_is_locked(path))
         if len(seen) == 3:
             raise KeyboardInterrupt
         return {"number": number, "error": "not run"}
 
     monkeypatch.setattr(Study, "__call__", looked)
     with pytest.raises(KeyboardInterrupt) as interrupt:
-        call("sbc", tmp_path / "sbc", n=4)
-    assert seen == ["locked"] * 3
-    assert interrupt is not None  # its traceback keeps what the run had
-    assert _tried(tmp_path / "sbc") == "free"
+        call("sbc", path, n=4)
+    assert seen == [True] * 3
+    assert not _is_locked(path)
     with pytest.raises(ValueError, match="is of another run") as refused:
-        call("sbc", tmp_path / "sbc", seed=2)
+        call("sbc", path, seed=2)
+    assert not _is_locked(path)
+    call("sbc", path, n=4)
+    assert not _is_locked(path)
+    assert interrupt is not None  # their tracebacks keep what the runs had
     assert refused is not None
-    assert _tried(tmp_path / "sbc") == "free"
-    call("sbc", tmp_path / "sbc", n=4)
-    assert _tried(tmp_path / "sbc") == "free"
