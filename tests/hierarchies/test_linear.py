@@ -32,7 +32,7 @@ def _matrix(rows, columns):
 
 
 def _floats(exact):
-    return np.array([[float(Fraction(int(v.p), int(v.q))) for v in row] for row in exact.table()], dtype=float)
+    return np.array([[int(v.p) / int(v.q) for v in row] for row in exact.table()], dtype=float)
 
 
 def least_squares(release, queries):
