@@ -27,7 +27,7 @@ MEAN = 6.0
 
 def prior(mean=MEAN, law=None):
     with pm.Model(coords=LABELS) as model:
-        bdp.ConfidentialCounts("x", law or pm.Poisson.dist(mean), dims="county")
+        bdp.ConfidentialCounts("x", pm.Poisson.dist(mean) if law is None else law, dims="county")
     return model
 
 

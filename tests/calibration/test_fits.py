@@ -151,9 +151,9 @@ def test_what_is_refused(tmp_path, unwritable):
         ({}, {}, ValueError, "releases must be a mapping"),
         (list(some.values()), {}, ValueError, "releases must be a mapping"),
         (some, {"seed": -1}, ValueError, "seed"),
-        (some, {"path": unwritable / "fits"}, PermissionError, ""),
-        (some, {"path": tmp_path / "file"}, FileExistsError, ""),
-        (some, {"path": tmp_path / "no" / "where"}, FileNotFoundError, ""),
+        (some, {"path": unwritable / "fits"}, PermissionError, None),
+        (some, {"path": tmp_path / "file"}, FileExistsError, None),
+        (some, {"path": tmp_path / "no" / "where"}, FileNotFoundError, None),
     ):
         with pytest.raises(error, match=message):
             fit_many(given, models.build_pair, **{"seed": 3, **QUICK, **more})

@@ -84,7 +84,11 @@ def test_the_page(tmp_path):
     assert "No sign of miscalibration." in calibration_report(result(), tmp_path / "fine.html").read_text("utf-8")
     with pytest.raises(FileExistsError):
         calibration_report(result(), path)
-    for function, more in ((calibration_ranks, ()), (calibration_dispersion, ()), (calibration_report, (path,))):
+    for function, more in (
+        (calibration_ranks, ()),
+        (calibration_dispersion, ()),
+        (calibration_report, (tmp_path / "no.html",)),
+    ):
         with pytest.raises(TypeError, match="must be what bayesdp"):
             function(xr.DataTree(), *more)
     with pytest.raises(ValueError, match="quantities"):

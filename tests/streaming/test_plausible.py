@@ -71,7 +71,7 @@ def test_a_file_is_not_replaced_unasked(tmp_path):
     for own, overwrite, error, message in (
         (path, False, FileExistsError, "exists already"),
         (tmp_path / "none" / "t.parquet", False, FileNotFoundError, "create it first"),
-        (tmp_path, True, IsADirectoryError, ""),
+        (tmp_path, True, IsADirectoryError, None),
     ):
         with pytest.raises(error, match=message):
             check_tables(own, overwrite=overwrite)
