@@ -12,8 +12,9 @@ import pytest
 def unwritable(tmp_path):
     """A folder that nobody can write to, not even root, for whom modes of files mean nothing."""
     if os.geteuid() != 0:
-        tmp_path.chmod(0o500)
-        return tmp_path
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0o500)
+        return closed
     kernel = Path("/sys/kernel")
     if not kernel.is_dir():
         pytest.skip("root can write anywhere on this system")

@@ -42,11 +42,9 @@ def exact_summary(simulate, n, seed):
 
 
 def test_coverage_bias_and_width_are_those_of_enumeration():
-    n = 40
+    n, call = 40, {"seed": 5, "probability": PROBABILITY, **QUICK}
     true, mean, low, high = exact_summary(models.simulate_pair, n, 5)
-    found = coverage(models.simulate_pair, models.build_pair, n=n, seed=5, probability=PROBABILITY, **QUICK).sel(
-        quantity="x[Alpha]"
-    )
+    found = coverage(models.simulate_pair, models.build_pair, n=n, **call).sel(quantity="x[Alpha]")
     # 600 draws put an end of an interval on the neighbouring integer now and then, never by more on average.
     assert abs(float(found["width"]) - np.mean(high - low)) < 0.2
     assert abs(float(found["coverage"]) - np.mean((low <= true) & (true <= high))) <= 3 / n
@@ -58,60 +56,23 @@ def test_coverage_bias_and_width_are_those_of_enumeration():
     assert (float(found["coverage_low"]), float(found["coverage_high"])) == pytest.approx((exact.low, exact.high))
 
 
-def test_a_truth_far_from_the_prior_is_not_covered():
-    def far(rng):
-        x = np.array([60, 2])
-        return {"x": x}, models.PAIR_MECHANISM.release(x, rng=rng)
-
-    found = coverage(far, models.build_pair, ["x"], n=10, seed=1, probability=PROBABILITY, **QUICK)
-    true, _, low, high = exact_summary(far, 10, 1)
-    assert np.mean((low <= true) & (true <= high)) == 0.0  # the prior says so: 58 more in one of two equal cells
-    assert float(found["coverage"].sel(quantity="x[Alpha]")) == 0.0
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
+def test_naive_analyses_cover_too_little_or_are_worse_and_a_stopped_run_goes_on(tmp_path):
     """The right analysis, and those that ignore the noise or the exact total, of the same releases."""
-    path = tmp_path_factory.mktemp("coverage") / "run.jsonl"
-    call = {"n": 25, "seed": 2, "draws": 200, "tune": 30, "progressbar": False}
-    builds = {"right": models.build, "noise ignored": models.noise_ignored, "total ignored": models.forgetful}
-    paths = {"right": {"path": path}}
-    return path, {name: coverage(models.simulate, own, **call, **paths.get(name, {})) for name, own in builds.items()}
-
-
-def test_naive_analyses_cover_too_little_or_are_worse(compared):
-    _, found = compared
-    right, ignored, lacking = (found[name].mean("quantity") for name in ("right", "noise ignored", "total ignored"))
+    path, call = tmp_path / "run.jsonl", {"n": 25, "seed": 2, "draws": 200, "tune": 30, "progressbar": False}
+    found = coverage(models.simulate, models.build, **call, path=path)
+    builds = (models.noise_ignored, models.forgetful)
+    ignored, lacking = (coverage(models.simulate, own, **call).mean("quantity") for own in builds)
+    right = found.mean("quantity")
     # 10 cells of 25 releases: 250 intervals at 95%; below 0.88 or above 0.99 by chance less than once in 10,000.
     assert 0.88 < float(right["coverage"]) < 0.995
     assert float(ignored["width"]) < 1.0
     assert float(ignored["coverage"]) < 0.3  # noise of standard deviation 5 is zero in 8%
     # Without the exact total the error is larger by what it tells, and intervals do not overlap the truth less often.
     assert float(lacking["rmse"]) > float(right["rmse"])
-
-
-def test_a_quantity_that_is_not_finite_has_no_summary():
-    def inverse(values, release):
-        return 1.0 / values["x"].isel(county=0)
-
-    def empty(rng):
-        return {"x": np.array([0, 4])}, models.PAIR_MECHANISM.release(np.array([0, 4]), rng=rng)
-
-    quantities = {"inverse": inverse, "x": None}
-    with np.errstate(divide="ignore"):
-        found = coverage(empty, models.build_pair, quantities, n=2, seed=1, draws=40, tune=5, progressbar=False)
-    assert np.isnan(found["coverage"].sel(quantity="inverse"))
-    assert np.isfinite(found["rmse"].sel(quantity=["x[Alpha]", "x[Beta]"])).all()
-
-
-def test_a_stopped_run_goes_on(compared):
-    path, before = compared
     lines = path.read_text().splitlines()
-    short = path.with_name("short.jsonl")
-    short.write_text("\n".join(lines[:20]) + "\n" + lines[20][:30])
-    again = coverage(models.simulate, models.build, n=25, seed=2, path=short, draws=200, tune=30, progressbar=False)
-    assert again.identical(before["right"])
-    assert sorted(json.loads(line)["number"] for line in short.read_text().splitlines()[1:]) == list(range(25))
+    path.write_text("\n".join(lines[:20]) + "\n" + lines[20][:30])
+    assert coverage(models.simulate, models.build, **call, path=path).identical(found)
+    assert sorted(json.loads(line)["number"] for line in path.read_text().splitlines()[1:]) == list(range(25))
 
 
 def odd_fails(values, release):
@@ -126,13 +87,10 @@ def test_failures_are_counted():
     assert 0 < found.attrs["failed"] < 8
     assert found.attrs["n"] + found.attrs["failed"] == 8
     assert found.attrs["errors"].count("RuntimeError: odd total") == found.attrs["failed"]
-    with pytest.raises(ValueError, match="all 2 releases failed; the first one: "):
-        coverage(models.simulate_pair, models.build_pair, n=2, step="none", **settings)
-
-
-def test_bad_arguments():
-    settings = {"n": 2, "seed": 1, "progressbar": False}
-    with pytest.raises(ValueError, match="probability"):
-        coverage(models.simulate, models.build, probability=1.5, **settings)
-    with pytest.raises(ValueError, match="n must be"):
-        coverage(models.simulate, models.build, **settings | {"n": 0})
+    for more, message in (
+        ({"n": 2, "step": "none"}, "all 2 releases failed; the first one: "),
+        ({"n": 2, "probability": 1.5}, "probability"),
+        ({"n": 0}, "n must be"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            coverage(models.simulate_pair, models.build_pair, **settings, **more)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 from functools import partial
-from pathlib import Path
 
 import h5py
 import numpy as np
@@ -34,26 +33,32 @@ def fits():
 @pytest.mark.system
 def test_posteriors_by_name_are_those_of_their_releases(fits):
     assert list(fits) == ["State 0", "State 1", "State 2"]
-    assert repr(fits) == "<Fits: 3 posteriors, 0 failed>"
     for name, release in releases().items():
-        tree = fits[name]
-        draws = tree["posterior"]["x"].values
+        draws = fits[name]["posterior"]["x"].values
         assert draws.shape == (2, 60, 2)
         assert np.all(draws.sum(axis=-1) == release.exact[0].values)
-        stored = bdp.Release.from_dataset(tree["release"].to_dataset())
+        stored = bdp.Release.from_dataset(fits[name]["release"].to_dataset())
         assert np.array_equal(stored.measurements[0].values, release.measurements[0].values)
-        assert "converged" in tree["diagnostics"].attrs
+        assert "converged" in fits[name]["diagnostics"].attrs
     with pytest.raises(KeyError):
         fits["State 9"]
+
+
+def _same(found, fits, names=("State 0", "State 1", "State 2")):
+    assert list(found) == list(names)
+    for name in names:
+        assert np.array_equal(found[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
+
+
+TREE = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
 
 
 def test_a_damaged_posterior_is_refused_by_name(tmp_path):
     """It was a KeyError of the HDF5 library, which in a mapping means that there is no such fit."""
     path = tmp_path / "000000.nc"
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
-    tree.to_netcdf(path, engine="h5netcdf")
+    TREE.to_netcdf(path, engine="h5netcdf")
     found = Fits({"one": path}, {})
-    assert found["one"].identical(tree)
+    assert found["one"].identical(TREE)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"000000\.nc: the file is truncated"):
@@ -72,26 +77,24 @@ def test_a_damaged_posterior_is_refused_by_name(tmp_path):
 def test_files_and_going_on_after_a_stop(fits, tmp_path):
     folder = tmp_path / "fits"
     settings = {"seed": 3, "path": folder, **QUICK}
-    first = fit_many(releases(), models.build_pair, **settings)
+    _same(fit_many(releases(), models.build_pair, **settings), fits)
     assert sorted(p.name for p in folder.iterdir()) == ["000000.nc", "000001.nc", "000002.nc", "journal.jsonl"]
     times = {p.name: p.stat().st_mtime_ns for p in folder.glob("*.nc")}
     (folder / "000001.nc").unlink()
-    again = fit_many(releases(), models.build_pair, **settings)
+    _same(fit_many(releases(), models.build_pair, **settings), fits)
     after = {p.name: p.stat().st_mtime_ns for p in folder.glob("*.nc")}
     assert [name for name in sorted(times) if times[name] == after[name]] == ["000000.nc", "000002.nc"]
-    for name in fits:
-        for made in (first, again):
-            assert np.array_equal(made[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
     with pytest.raises(ValueError, match="is of another run: its names"):
         fit_many(releases(2), models.build_pair, **settings)
 
 
 def test_a_folder_that_is_refused_is_left_as_it_was(tmp_path, monkeypatch):
-    """A posterior was added before the damaged one was found."""
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
-    monkeypatch.setattr(
-        _Fit, "__call__", lambda self, number: {"number": number, "name": self.names[number], "tree": tree}
-    )
+    """A posterior was added before the damaged one was found. Journals had a line for each file, and go on."""
+
+    def made(self, number):
+        return {"number": number, "name": self.names[number], "tree": TREE}
+
+    monkeypatch.setattr(_Fit, "__call__", made)
     folder = tmp_path / "fits"
     settings = {"seed": 3, "path": folder, **QUICK}
     fit_many(releases(), models.build_pair, **settings)
@@ -104,90 +107,56 @@ def test_a_folder_that_is_refused_is_left_as_it_was(tmp_path, monkeypatch):
         fit_many(releases(), models.build_pair, **settings)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     first.unlink()
-    assert len(fit_many(releases(), models.build_pair, **settings)) == 3
-
-
-def test_a_folder_whose_journal_names_files_goes_on(tmp_path, monkeypatch):
-    """Journals had a line for each file."""
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
-    monkeypatch.setattr(
-        _Fit, "__call__", lambda self, number: {"number": number, "name": self.names[number], "tree": tree}
-    )
-    settings = {"seed": 3, "path": tmp_path / "fits", **QUICK}
-    fit_many(releases(), models.build_pair, **settings)
-    with (tmp_path / "fits" / "journal.jsonl").open("a") as journal:
+    with (folder / "journal.jsonl").open("a") as journal:
         journal.write('{"number": 0, "name": "State 0", "file": "000000.nc"}\n{"number": 1, "na')
     assert len(fit_many(releases(), models.build_pair, **settings)) == 3
-    assert (tmp_path / "fits" / "journal.jsonl").read_text().endswith('"file": "000000.nc"}\n')
-
-
-def picky(release):
-    if Path(os.environ.get("BAYESDP_TEST_FLAG", "/nowhere")).exists() and int(release.exact[0].values) == TOTALS[1]:
-        raise RuntimeError("not today")
-    return models.build_pair(release)
+    assert (folder / "journal.jsonl").read_text().endswith('"file": "000000.nc"}\n')
 
 
 TOTALS = [int(release.exact[0].values) for release in releases().values()]
 
 
-@pytest.mark.system
-def test_failures_are_listed_and_tried_again(fits, tmp_path, monkeypatch):
-    flag = tmp_path / "flag"
-    flag.touch()
-    monkeypatch.setenv("BAYESDP_TEST_FLAG", str(flag))
-    settings = {"seed": 3, "path": tmp_path / "fits", **QUICK}
-    found = fit_many(releases(), picky, **settings)
-    assert found.failures == {"State 1": "RuntimeError: not today"}
-    assert list(found) == ["State 0", "State 2"]
-    with pytest.raises(KeyError, match="the fit of 'State 1' failed: RuntimeError: not today"):
-        found["State 1"]
-    flag.unlink()
-    found = fit_many(releases(), picky, **settings)
-    assert found.failures == {}
-    assert np.array_equal(found["State 1"]["posterior"]["x"].values, fits["State 1"]["posterior"]["x"].values)
-
-
-def deadly(flag, release):
+def picky(flag, kill, release):
+    """As long as there is a flag, the second release fails, or kills its process."""
     if flag.exists() and int(release.exact[0].values) == TOTALS[1]:
         flag.unlink()
-        os.kill(os.getpid(), signal.SIGKILL)
+        if kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise RuntimeError("not today")
     return models.build_pair(release)
 
 
 @pytest.mark.system
-@pytest.mark.slow
-def test_a_killed_worker_costs_one_fit_and_the_others_are_the_same(fits, tmp_path):
+@pytest.mark.parametrize(("kill", "failure"), [(False, "RuntimeError: not today"), (True, DIED)])
+def test_failures_and_killed_workers_are_listed_and_tried_again(fits, tmp_path, kill, failure):
     assert len(set(TOTALS)) == 3
     flag = tmp_path / "flag"
     flag.touch()
-    settings = {"seed": 3, "path": tmp_path / "fits", "workers": 2, **QUICK}
-    found = fit_many(releases(), partial(deadly, flag), **settings)
-    assert found.failures == {"State 1": DIED}
-    again = fit_many(releases(), partial(deadly, flag), **settings)
-    assert again.failures == {}
-    for name in fits:
-        assert np.array_equal(again[name]["posterior"]["x"].values, fits[name]["posterior"]["x"].values)
+    build = partial(picky, flag, kill)
+    settings = {"seed": 3, "path": tmp_path / "fits", "workers": 1 + kill, **QUICK}
+    found = fit_many(releases(), build, **settings)
+    assert found.failures == {"State 1": failure}
+    _same(found, fits, ["State 0", "State 2"])
+    with pytest.raises(KeyError, match=f"the fit of 'State 1' failed: {failure}"):
+        found["State 1"]
+    found = fit_many(releases(), build, **settings)
+    assert found.failures == {}
+    _same(found, fits)
 
 
-def test_a_folder_that_cannot_be_written(unwritable):
-    with pytest.raises(PermissionError):
-        fit_many(releases(), models.build_pair, seed=3, path=unwritable / "fits", **QUICK)
-
-
-def test_a_folder_that_is_a_file_or_nowhere(tmp_path):
+def test_what_is_refused(tmp_path, unwritable):
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "file", **QUICK)
-    with pytest.raises(FileNotFoundError):
-        fit_many(releases(), models.build_pair, seed=3, path=tmp_path / "no" / "where", **QUICK)
-
-
-def test_bad_arguments():
-    for given in ({}, list(releases().values())):
-        with pytest.raises(ValueError, match="releases must be a mapping"):
-            fit_many(given, models.build_pair, seed=3)
-    with pytest.raises(ValueError, match="seed"):
-        fit_many(releases(), models.build_pair, seed=-1)
+    some = releases()
+    for given, more, error, message in (
+        ({}, {}, ValueError, "releases must be a mapping"),
+        (list(some.values()), {}, ValueError, "releases must be a mapping"),
+        (some, {"seed": -1}, ValueError, "seed"),
+        (some, {"path": unwritable / "fits"}, PermissionError, None),
+        (some, {"path": tmp_path / "file"}, FileExistsError, None),
+        (some, {"path": tmp_path / "no" / "where"}, FileNotFoundError, None),
+    ):
+        with pytest.raises(error, match=message):
+            fit_many(given, models.build_pair, **{"seed": 3, **QUICK, **more})
 
 
 def test_progress_counts_what_came_and_what_failed(monkeypatch, capsys):

@@ -17,33 +17,26 @@ from bayesdp.report import calibration_report
 
 def result(narrow: float = 1.0, n: int = 120, failed: int = 0) -> xr.DataTree:
     """Ranks of normal posteriors whose errors are `narrow` times as large as stated in one of two quantities."""
-    rng = np.random.default_rng(3)
-    good, bad = rng.standard_normal((2, n))
-    ranks = {"rate": stats.norm.cdf(good), "x[<Alpha>]": stats.norm.cdf(narrow * bad)}
-    squares = {"rate": stats.chi2.cdf(good**2, 1), "x[<Alpha>]": stats.chi2.cdf((narrow * bad) ** 2, 1)}
+    errors = np.array([[1.0], [narrow]]) * np.random.default_rng(3).standard_normal((2, n))
     tree = xr.DataTree()
-    for group, values in (("prior_sbc", ranks), ("dispersion_sbc", squares)):
-        tree[group] = xr.DataTree(xr.Dataset({name: (("chain", "draw"), [v]) for name, v in values.items()}))
+    for group, values in (("prior_sbc", stats.norm.cdf(errors)), ("dispersion_sbc", stats.chi2.cdf(errors**2, 1))):
+        named = zip(("rate", "x[<Alpha>]"), values, strict=True)
+        tree[group] = xr.DataTree(xr.Dataset({name: (("chain", "draw"), [own]) for name, own in named}))
     tree["verdict"] = xr.DataTree(xr.Dataset(attrs={"false_alarm": 0.01, "simulations": n, "failed": failed}))
     verdict = verdict_of(tree)
     tree["verdict"].attrs |= {"message": str(verdict), "calibrated": int(verdict.calibrated)}
-    numbers = {
-        key: ("simulation", np.full(n, value))
-        for key, value in {"ess": 300.0, "seconds": 0.2, "divergences": 0}.items()
-    }
-    tree["fits"] = xr.DataTree(xr.Dataset(numbers))
-    errors = np.array([f"RuntimeError: <b>{k}</b>" for k in range(failed)], dtype=object).astype(str)
-    tree["failures"] = xr.DataTree(
-        xr.Dataset({"error": ("simulation", errors)}, coords={"simulation": np.arange(failed)})
-    )
-    tree.attrs |= {
-        "seed": "5",
-        "sampler": json.dumps({"draws": 400}),
-        "versions": json.dumps({"pymc": "6"}),
-        "model_reused": "True",
-        "identity": "",
-    }
+    numbers = {"ess": 300.0, "seconds": 0.2, "divergences": 0}
+    tree["fits"] = xr.DataTree(xr.Dataset({key: ("simulation", np.full(n, own)) for key, own in numbers.items()}))
+    said = np.array([f"RuntimeError: <b>{k}</b>" for k in range(failed)], dtype=object).astype(str)
+    failures = xr.Dataset({"error": ("simulation", said)}, coords={"simulation": np.arange(failed)})
+    tree["failures"] = xr.DataTree(failures)
+    tree.attrs |= {"seed": "5", "model_reused": "True", "identity": ""}
+    tree.attrs |= {"sampler": json.dumps({"draws": 400}), "versions": json.dumps({"pymc": "6"})}
     return tree
+
+
+def titles(figure):
+    return [axes.get_title(loc="left") for axes in figure.axes]
 
 
 def test_lines_are_the_ranks_and_bands_those_of_the_test():
@@ -64,22 +57,15 @@ def test_lines_are_the_ranks_and_bands_those_of_the_test():
 
 
 def test_what_is_rejected_is_marked_and_comes_first():
-    figure = calibration_ranks(result(1.6))
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["x[<Alpha>] ✗", "rate"]
-    assert [axes.get_title(loc="left") for axes in calibration_ranks(result(1.6), quantities=1).axes] == [
-        "x[<Alpha>] ✗"
-    ]
-
-
-def test_ratios_and_limits():
     tree = result(1.6)
+    assert titles(calibration_ranks(tree)) == ["x[<Alpha>] ✗", "rate"]
+    assert titles(calibration_ranks(tree, quantities=1)) == ["x[<Alpha>] ✗"]
     axes = calibration_dispersion(tree).axes[0]
-    verdict = {q.name: q for q in verdict_of(tree).quantities}
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == ["x[<Alpha>]", "rate"]
+    ratios = {q.name: q.ratio for q in verdict_of(tree).quantities}
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["x[<Alpha>]", "rate"]
     points = [line for line in axes.get_lines() if line.get_marker() in ("o", "X")]
     assert [line.get_marker() for line in points] == ["X", "o"]
-    assert [float(line.get_xdata()[0]) for line in points] == [pytest.approx(verdict[name].ratio) for name in labels]
+    assert [float(line.get_xdata()[0]) for line in points] == pytest.approx([ratios["x[<Alpha>]"], ratios["rate"]])
     thick = next(line for line in axes.get_lines() if line.get_linewidth() == 5.0)
     expected = np.sqrt(stats.chi2.ppf([0.025, 0.975], 120) / 120)
     assert np.asarray(thick.get_xdata()) == pytest.approx(expected)
@@ -89,27 +75,21 @@ def test_the_page(tmp_path):
     path = calibration_report(result(1.6, failed=2), tmp_path / "sbc.html", title="A <model>")
     page = path.read_text("utf-8")
     for words in (
-        "A &lt;model&gt;",
-        "Not calibrated.",
-        "2 of 122 simulations failed",
+        *("A &lt;model&gt;", "Not calibrated.", "2 of 122 simulations failed", "x[&lt;Alpha&gt;]", ">rejected</td>"),
         "simulation 1: RuntimeError: &lt;b&gt;1&lt;/b&gt;",
-        "x[&lt;Alpha&gt;]",
-        ">rejected</td>",
-        "would be noticed with probability",
-        "compiled once for all releases",
+        *("would be noticed with probability", "compiled once for all releases"),
     ):
         assert words in page, words
     assert "<b>1</b>" not in page
     assert "No sign of miscalibration." in calibration_report(result(), tmp_path / "fine.html").read_text("utf-8")
     with pytest.raises(FileExistsError):
         calibration_report(result(), path)
-
-
-def test_something_else_is_refused(tmp_path):
-    for function in (calibration_ranks, calibration_dispersion):
+    for function, more in (
+        (calibration_ranks, ()),
+        (calibration_dispersion, ()),
+        (calibration_report, (tmp_path / "no.html",)),
+    ):
         with pytest.raises(TypeError, match="must be what bayesdp"):
-            function(xr.DataTree())
+            function(xr.DataTree(), *more)
     with pytest.raises(ValueError, match="quantities"):
         calibration_ranks(result(), quantities=0)
-    with pytest.raises(TypeError, match="must be what bayesdp"):
-        calibration_report(xr.DataTree(), tmp_path / "a.html")

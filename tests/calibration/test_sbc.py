@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import json
 
-import arviz_plots as azp
 import numpy as np
 import pymc as pm
 import pytest
 
-import bayesdp as bdp
 from bayesdp.calibration import sbc, study, verdict_of
 from bayesdp.calibration.fits import Refit
 from bayesdp.calibration.quantities import EXACT_ANSWERS
 from tests.calibration import models
 from tests.calibration.test_coverage import odd_fails
+from tests.inference.oracle import counts_model
 
 QUICK = {"draws": 200, "tune": 30, "progressbar": False}
 
@@ -72,32 +71,22 @@ def test_functions_beside_the_default_quantities(tmp_path, right):
     def spread(values, release):
         return values["x"].std("county")
 
-    settings = {"n": 3, "seed": 8, **QUICK}
-    result = sbc(models.simulate, models.build, also={"spread": spread}, path=tmp_path / "a.jsonl", **settings)
-    names = list(result["prior_sbc"].to_dataset().data_vars)
-    assert names == [*right["prior_sbc"].to_dataset().data_vars, "spread"]
+    def run(**more):
+        return sbc(models.simulate, models.build, **{"n": 3, "seed": 8, **QUICK, **more})
+
+    result = run(also={"spread": spread}, path=tmp_path / "a.jsonl")
+    ranks, before = (own["prior_sbc"].to_dataset() for own in (result, right))
+    assert list(ranks.data_vars) == [*before.data_vars, "spread"]
     # The same ranks as without it, and no going on with other quantities.
-    np.testing.assert_array_equal(
-        result["prior_sbc"]["x[County 3]"].values, right["prior_sbc"]["x[County 3]"].values[:, :3]
-    )
-    with pytest.raises(ValueError, match="is of another run: its quantities"):
-        sbc(models.simulate, models.build, path=tmp_path / "a.jsonl", **settings)
-    with pytest.raises(ValueError, match="also names 'x', which is among the quantities already"):
-        sbc(models.simulate, models.build, also={"x": spread}, **settings)
-    with pytest.raises(TypeError, match="also must be a mapping from names to functions, got list"):
-        sbc(models.simulate, models.build, also=["x"], **settings)
-    with pytest.raises(TypeError, match="must be a function of values and release"):
-        sbc(models.simulate, models.build, also={"spread": 1.0}, **settings)
-
-
-def test_a_quantity_that_differs_by_rounding_only_is_one_number():
-    # Every table of the fiber has the same log-likelihood, which its terms' order changes in the last digit.
-    def rounded(values, release):
-        return 30.0 + 1e-14 * (values["x"][..., 0] % 7)
-
-    result = sbc(models.simulate, models.build, {"x": None, "rounded": rounded}, n=4, seed=3, **QUICK)
-    assert result["verdict"].attrs["failed"] == 0
-    assert np.isnan(result["dispersion_sbc"]["rounded"]).all()
+    np.testing.assert_array_equal(ranks["x[County 3]"].values, before["x[County 3]"].values[:, :3])
+    for more, error, message in (
+        ({"path": tmp_path / "a.jsonl"}, ValueError, "is of another run: its quantities"),
+        ({"also": {"x": spread}}, ValueError, "also names 'x', which is among the quantities already"),
+        ({"also": ["x"]}, TypeError, "also must be a mapping from names to functions, got list"),
+        ({"also": {"spread": 1.0}}, TypeError, "must be a function of values and release"),
+    ):
+        with pytest.raises(error, match=message):
+            run(**more)
 
 
 def test_ties_are_ties_whatever_the_rounding():
@@ -114,34 +103,6 @@ def test_ties_are_ties_whatever_the_rounding():
     np.testing.assert_allclose(settle(2e-200, tiny)[1], tiny, rtol=1e-9)
 
 
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_ranks_here_in_processes_and_on_dask(right):
-    distributed = pytest.importorskip("distributed")
-    settings = {"n": 4, "seed": 8, **QUICK}
-    ranks = [sbc(models.simulate, models.build, workers=2, **settings)["prior_sbc"].to_dataset()]
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        ranks.append(sbc(models.simulate, models.build, client=client, **settings)["prior_sbc"].to_dataset())
-    for found in ranks:
-        assert found.identical(right["prior_sbc"].to_dataset().isel(draw=slice(4)))
-
-
-def test_arviz_draws_the_ranks(right):
-    plots = azp.plot_ecdf_pit(right, var_names=["x[County 1]", "log-likelihood"], backend="none")
-    assert plots.viz is not None
-
-
-def test_a_result_survives_its_file(right, tmp_path):
-    import xarray as xr
-
-    right.to_netcdf(tmp_path / "sbc.nc", engine="h5netcdf")
-    again = xr.open_datatree(tmp_path / "sbc.nc", engine="h5netcdf").load()
-    assert str(verdict_of(again)) == str(verdict_of(right))
-    assert again["verdict"].attrs["message"] == right["verdict"].attrs["message"]
-
-
 def test_failed_fits_are_counted_and_listed():
     result = sbc(models.simulate, models.build, {"total": odd_fails}, n=8, seed=8, **QUICK)
     errors = [str(e) for e in result["failures"]["error"].values]
@@ -155,45 +116,41 @@ def test_failed_fits_are_counted_and_listed():
 
 def test_a_model_that_depends_on_the_numbers_is_built_each_time():
     def centred(release):
-        with pm.Model(coords=release.coords) as model:
-            mean = float(release.exact[0].values) / 3
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(mean), dims=release.dims)
-            bdp.observe(release, x)
-        return model
+        return counts_model(release, pm.Poisson.dist(float(release.exact[0].values) / 3))
 
     rng = np.random.default_rng(1)
     first, second = (models.simulate(rng)[1] for _ in range(2))
-    refit = Refit(centred, first)
-    model = refit.model(second)
-    assert refit.reused is False
-    assert model["exact_published"].get_value() == second.exact[0].values
-    refit = Refit(models.build, first)
-    model = refit.model(second)
-    assert refit.reused is True
-    assert np.array_equal(model["noisy_published"].get_value(), second.measurements[0].values)
-    assert np.all(model["exact_published"].get_value() == second.exact[0].values)
+    for build, reused in ((centred, False), (models.build, True)):
+        refit = Refit(build, first)
+        model = refit.model(second)
+        assert refit.reused is reused
+        assert np.array_equal(model["noisy_published"].get_value(), second.measurements[0].values)
+        assert np.all(model["exact_published"].get_value() == second.exact[0].values)
 
 
 def test_names_that_disagree():
-    with pytest.raises(ValueError, match=r"simulate gives no 'x'.*simulate gives 'y', which the model does not have"):
-        sbc(lambda rng: ({"y": 1}, models.simulate(rng)[1]), models.build, n=2, seed=1, **QUICK)
-    with pytest.raises(ValueError, match="quantities names 'z'"):
-        sbc(models.simulate, models.build, ["z"], n=2, seed=1, **QUICK)
-    with pytest.raises(TypeError, match="simulate must give back"):
-        sbc(lambda rng: 3, models.build, n=2, seed=1, **QUICK)
-    with pytest.raises(TypeError, match=r"build_model must give back a pymc\.Model"):
-        sbc(models.simulate, lambda release: None, n=2, seed=1, **QUICK)
+    nameless = r"simulate gives no 'x'.*simulate gives 'y', which the model does not have"
+    for simulate, build, quantities, error, message in (
+        (lambda rng: ({"y": 1}, models.simulate(rng)[1]), models.build, None, ValueError, nameless),
+        (models.simulate, models.build, ["z"], ValueError, "quantities names 'z'"),
+        (lambda rng: 3, models.build, None, TypeError, "simulate must give back"),
+        (models.simulate, lambda release: None, None, TypeError, r"build_model must give back a pymc\.Model"),
+    ):
+        with pytest.raises(error, match=message):
+            sbc(simulate, build, quantities, n=2, seed=1, **QUICK)
 
 
 def test_a_stopped_run_goes_on(tmp_path):
     path = tmp_path / "run.jsonl"
-    settings = {"seed": 8, "path": path, **QUICK}
-    sbc(models.simulate, models.build, ["x"], n=3, **settings)
+
+    def run(n, **more):
+        return sbc(models.simulate, models.build, ["x"], n=n, seed=8, **QUICK, **more)
+
+    run(3, path=path)
     before = path.read_text().splitlines()
     assert len(before) == 4
-    result = sbc(models.simulate, models.build, ["x"], n=5, **settings)
+    result = run(5, path=path)
     after = path.read_text().splitlines()
     assert after[:4] == before
     assert [json.loads(line)["number"] for line in after[1:]] == [0, 1, 2, 3, 4]
-    straight = sbc(models.simulate, models.build, ["x"], n=5, seed=8, **QUICK)
-    assert result["prior_sbc"].to_dataset().identical(straight["prior_sbc"].to_dataset())
+    assert result["prior_sbc"].to_dataset().identical(run(5)["prior_sbc"].to_dataset())

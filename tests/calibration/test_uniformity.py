@@ -61,6 +61,9 @@ def test_p_values_of_few_values_are_those_of_enumeration(n):
     for own in often:
         expected = Fraction(sum(often[other] for other in often if worst[other] <= worst[own]), (n + 1) ** n)
         assert uniformity_pvalue((np.array(own) + 0.5) / (n + 1)) == pytest.approx(float(expected), rel=1e-9), own
+    # All of 10 n values up to the first point: so many, or none up to the last one, with a probability of (1 / (n + 1))**n each.
+    small = uniformity_pvalue(np.full(10 * n, 0.5 / (10 * n + 1)))
+    assert small == pytest.approx(2.0 * (10 * n + 1.0) ** (-10 * n), rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 20, 100, 400])
@@ -72,55 +75,31 @@ def test_the_mirror_image_has_the_same_p_value(n):
         assert uniformity_pvalue(1.0 - values) == pytest.approx(uniformity_pvalue(values), rel=1e-6)
 
 
-def test_small_p_values_have_digits():
-    """All of n values up to the first point: so many, or none up to the last one, with a probability of (1 / (n + 1))**n each."""
-    for n in (10, 20, 40):
-        assert uniformity_pvalue(np.full(n, 0.5 / (n + 1))) == pytest.approx(2.0 * (n + 1.0) ** -n, rel=1e-6)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("false_alarm", [1e-9, 0.05, 0.9])
-def test_bands_of_few_values(n, false_alarm):
-    points, lower, upper = band(n, false_alarm)
-    assert (lower <= upper).all()
-    assert crossing_probability(n, lower, upper, points) <= false_alarm
-    np.testing.assert_array_equal(lower, n - upper[::-1])
-
-
 def test_power_of_the_band_is_what_simulation_gives():
-    rng = np.random.default_rng(5)
-    stated = power(100, "scale", 1.3, 0.05)
-    draws = stats.norm.cdf(1.3 * rng.standard_normal((400, 100)))
-    ranks = np.mean([uniformity_pvalue(row) <= 0.05 for row in draws])
-    squares = stats.chi2.cdf((1.3 * rng.standard_normal((400, 100))) ** 2, 1)
-    dispersion = np.mean([dispersion_pvalue(row) <= 0.05 for row in squares])
-    # Five standard errors of 400 samples.
+    """Five standard errors of 400 samples; where nothing is wrong it is the false alarm."""
+    rng, stated = np.random.default_rng(5), power(100, "scale", 1.3, 0.05)
+    errors = 1.3 * rng.standard_normal((400, 100))
+    ranks = np.mean([uniformity_pvalue(row) <= 0.05 for row in stats.norm.cdf(errors)])
+    dispersion = np.mean([dispersion_pvalue(row) <= 0.05 for row in stats.chi2.cdf(errors**2, 1)])
     assert abs(ranks - stated.ranks) < 5 * np.sqrt(0.25 / 400)
     assert abs(dispersion - stated.dispersion) < 5 * np.sqrt(0.25 / 400)
 
 
 def test_squared_errors_notice_a_scale_that_ranks_miss():
-    found = power(300, "scale", 1.2, 0.001)
-    assert found.ranks < 0.5 < 0.85 < found.dispersion
-    assert power(300, "shift", 0.3, 0.001).ranks > 0.85 > 0.1 > power(300, "shift", 0.3, 0.001).dispersion
+    scale, shift, none = power(300, "scale", 1.2, 0.001), power(300, "shift", 0.3, 0.001), power(80, "scale", 1.0, 0.05)
+    assert scale.ranks < 0.5 < 0.85 < scale.dispersion
+    assert shift.ranks > 0.85 > 0.1 > shift.dispersion
+    points, lower, upper = band(80, 0.05)
+    assert none.ranks == pytest.approx(crossing_probability(80, lower, upper, points), rel=1e-9)
+    assert none.dispersion == pytest.approx(0.05)
 
 
-def test_dispersion_in_closed_form():
+def test_dispersion_in_closed_form_and_holm_against_the_textbook():
     u = np.array([0.1, 0.5, 0.9])
     squares = stats.norm.ppf((1 + u) / 2) ** 2
     assert dispersion_ratio(u) == pytest.approx(np.sqrt(squares.mean()))
     total = squares.sum()
     assert dispersion_pvalue(u) == pytest.approx(2 * min(stats.chi2.cdf(total, 3), stats.chi2.sf(total, 3)))
-    assert power(50, "scale", 1.0, 0.05).dispersion == pytest.approx(0.05)
-
-
-def test_detection_at_the_null_is_the_false_alarm():
-    points, lower, upper = band(80, 0.05)
-    found = crossing_probability(80, lower, upper, points)
-    assert power(80, "scale", 1.0, 0.05).ranks == pytest.approx(found, rel=1e-9)
-
-
-def test_holm_against_the_textbook():
     assert holm([0.01, 0.02, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.04, 0.04, 0.02])
     assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
 
@@ -135,65 +114,42 @@ def test_a_verdict_says_what_is_wrong_and_what_could_have_been_seen():
     assert "1.2 times as large as stated" in str(verdict)
 
 
-@pytest.mark.parametrize("values", [[], [0.5, 1.5], [float("nan")], [[0.5]]])
-def test_what_is_no_rank_is_refused(values):
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        uniformity_pvalue(values)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        dispersion_pvalue(values)
+RNG = np.random.default_rng(1)
 
 
-def test_levels_outside_the_unit_interval_are_refused():
-    with pytest.raises(ValueError, match="false_alarm"):
-        band(10, 1.0)
-    with pytest.raises(ValueError, match="alternative"):
-        power(10, "tilt")
-    with pytest.raises(ValueError, match="at least one quantity"):
-        judge({}, {})
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        *((lambda own=own: uniformity_pvalue(own), "between 0 and 1") for own in ([], [0.5, 1.5], [np.nan], [[0.5]])),
+        (lambda: dispersion_pvalue([0.5, 1.5]), "between 0 and 1"),
+        (lambda: band(10, 1.0), "false_alarm"),
+        (lambda: power(10, "tilt"), "alternative"),
+        (lambda: judge({}, {}), "at least one quantity"),
+        (lambda: uniform_rank(1.0, [], RNG), "at least one number"),
+        (lambda: uniform_rank(np.nan, [1.0], RNG), "NaN"),
+        (lambda: squared_error_rank(1.0, [1.0, 2.0], RNG), "at least four"),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 @pytest.mark.parametrize("draws", [1, 4, 37])
 @pytest.mark.parametrize("spread", [1, 3, 1000])
 def test_ranks_among_exchangeable_integers_are_uniform_whatever_the_ties(draws, spread):
     rng = np.random.default_rng(draws * spread)
-    ranks = []
-    for _ in range(3000):
-        values = rng.integers(spread, size=draws + 1)
-        ranks.append(uniform_rank(values[0], values[1:], rng))
+    values = rng.integers(spread, size=(3000, draws + 1))
+    ranks = [uniform_rank(own[0], own[1:], rng) for own in values]
     assert uniformity_pvalue(ranks) > 1e-5  # false alarm 1e-4 over the nine cases
 
 
-def test_ties_counted_as_larger_would_be_noticed():
-    rng = np.random.default_rng(1)
-    draws = rng.integers(3, size=(500, 21))
-    strict = [(np.sum(row[1:] < row[0]) + rng.random()) / 21 for row in draws]
-    assert uniformity_pvalue(strict) < 1e-6
-
-
 def test_ranks_of_squared_errors_are_uniform():
+    """And a mean that had seen the draws would be noticed; a posterior of one point has no dispersion."""
     rng = np.random.default_rng(4)
     values = rng.standard_normal((3000, 41))
     assert uniformity_pvalue([squared_error_rank(row[0], row[1:], rng) for row in values]) > 1e-4
-
-
-def test_a_mean_that_has_seen_the_draws_would_be_noticed():
-    rng = np.random.default_rng(4)
-    values = rng.standard_normal((6000, 9))
-    centres = values[:, 1:].mean(axis=1, keepdims=True)
-    squares = (values - centres) ** 2
-    seen = [uniform_rank(row[0], row[1:], rng) for row in squares]
-    assert uniformity_pvalue(seen) < 1e-6
-
-
-def test_a_posterior_of_one_point_has_no_dispersion():
-    assert np.isnan(squared_error_rank(3.0, [3.0] * 10, np.random.default_rng(1)))
-
-
-def test_bad_draws():
-    rng = np.random.default_rng(1)
-    with pytest.raises(ValueError, match="at least one number"):
-        uniform_rank(1.0, [], rng)
-    with pytest.raises(ValueError, match="NaN"):
-        uniform_rank(float("nan"), [1.0], rng)
-    with pytest.raises(ValueError, match="at least four"):
-        squared_error_rank(1.0, [1.0, 2.0], rng)
+    values = values[:, :9]
+    squares = (values - values[:, 1:].mean(axis=1, keepdims=True)) ** 2
+    assert uniformity_pvalue([uniform_rank(row[0], row[1:], rng) for row in squares]) < 1e-6
+    assert np.isnan(squared_error_rank(3.0, [3.0] * 10, rng))

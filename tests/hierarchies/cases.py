@@ -43,44 +43,39 @@ class Case:
         sizes = zip(("tract", "age", "race", "sex"), self.shape, strict=False)
         labels: dict[str, Any] = {name: [f"{name}{i}" for i in range(n)] for name, n in sizes}
         frame = Frame.of(labels | {"county": ("tract", list(self.counties))})
-        cells = frame.size
-        truth = rng.multinomial(self.total, np.full(cells, 1.0 / cells)).reshape(self.shape)
+        truth = rng.multinomial(self.total, np.full(frame.size, 1.0 / frame.size)).reshape(self.shape)
+        upper = np.full(self.shape, 2**53)
         for zero in self.zeros:
-            truth[zero] = 0
+            truth[zero] = upper[zero] = 0
+
+        def answered(keep: tuple[str, ...]) -> tuple[Query, npt.NDArray[np.int64]]:
+            query = Query(frame, (SumPart(frame, keep),))
+            return query, query.apply(truth)
+
         terms = []
         for keep, scale in self.noise:
-            query = Query(frame, (SumPart(frame, keep),))
-            answers = np.asarray(query.apply(truth), dtype=np.float64).reshape(-1)
-            noisy = np.rint(answers + rng.normal(0.0, scale, answers.shape))
-            ones = np.ones(len(answers))
+            query, answers = answered(keep)
+            noisy = np.rint(answers.reshape(-1) + rng.normal(0.0, scale, answers.size))
+            ones = np.ones(len(noisy))
             terms.append(NoiseTerm(query, noisy, "gaussian", scale * ones, ones.astype(np.bool_)))
-        exact = []
-        for keep in self.exact:
-            query = Query(frame, (SumPart(frame, keep),))
-            exact.append(Exact(query, query.apply(truth)))
+        exact = [Exact(*answered(keep)) for keep in self.exact]
         if self.limits:
-            query = Query(frame, (SumPart(frame, ("tract", "age")),))
-            values = query.apply(truth)
+            query, values = answered(("tract", "age"))
             exact += [Exact(query, np.minimum(values, 1), ">="), Exact(query, values + 1, "<=")]
         fiber = Fiber.of(exact, frame)
-        if self.zeros:
-            upper = np.full(self.shape, 2**53)
-            for zero in self.zeros:
-                upper[zero] = 0
-            fiber = fiber.with_cells_at_most(upper.reshape(-1))
+        fiber = fiber.with_cells_at_most(upper.reshape(-1)) if self.zeros else fiber
         object.__setattr__(self, "target", Target(fiber, tuple(terms), self.family))
 
     @property
     def parameters(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Log weights of the prior, and shapes; both are others in every tract."""
-        cells = self.target.fiber.frame.size // self.shape[0]
-        shapes = np.linspace(1.0, 2.5, self.shape[0])[:, None] * np.linspace(0.2, 0.9, cells)[::-1]
-        return np.linspace(-1.4, -0.1, self.target.fiber.frame.size), shapes.reshape(-1)
+        size = self.target.fiber.frame.size
+        cells = np.linspace(0.2, 0.9, size // self.shape[0])[::-1]
+        return np.linspace(-1.4, -0.1, size), np.outer(np.linspace(1.0, 2.5, self.shape[0]), cells).reshape(-1)
 
     def enumerate(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """All tables, flat, and their posterior probabilities."""
-        cells = self.target.fiber.frame.size
-        tables = enumerate_fiber(self.target.fiber, 10**6).reshape(-1, cells)
+        tables = enumerate_fiber(self.target.fiber, 10**6).reshape(-1, self.target.fiber.frame.size)
         return tables, self.probabilities(tables)
 
     def probabilities(self, tables: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

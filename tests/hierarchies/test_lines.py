@@ -11,7 +11,7 @@ from bayesdp.hierarchies.kernel.moves import draw_many, draw_pair, draw_square
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 
-DRAWS = 20_000
+DRAWS, WEIGHTS = 20_000, np.zeros(4096)
 
 
 def _law(up, down, up_alpha, down_alpha, a, b, end):
@@ -39,52 +39,31 @@ def test_repeated_draws_along_one_line(total, shapes, a, centre, end):
     """From exact draws of the line, one draw each: windows that depended on the table would show."""
     rng = np.random.default_rng(5)
     law = _law(0, total, *shapes, a, a * centre, end)
-    state, weights = seed_state(rng), np.zeros(4096)
-    after = np.zeros(total + 1)
+    state, after = seed_state(rng), np.zeros(total + 1)
     for x in rng.choice(total + 1, size=DRAWS, p=law):
-        k = draw_pair(
-            state,
-            weights,
-            int(x),
-            shapes[0],
-            int(total - x),
-            shapes[1],
-            1.0,
-            -int(x),
-            int(total - x),
-            a,
-            a * (centre - x),
-            end,
-        )
+        up, down = int(x), int(total - x)
+        noise = (a, a * (centre - x), end)
+        k = draw_pair(state, WEIGHTS, up, shapes[0], down, shapes[1], 1.0, -up, down, *noise)
         after[x + k] += 1
     assert chi_square_pvalue(after, DRAWS * law) > 1e-5
 
 
 def test_weights_that_overflow_are_worked_out_by_logarithms():
     """A slope of 40 a count: weights of e^4000 and more."""
-    state, weights = seed_state(np.random.default_rng(1)), np.zeros(4096)
-    drawn = [draw_pair(state, weights, 0, 1.0, 100, 1.0, 1.0, 0, 100, 0.0, 40.0, 1.0) for _ in range(50)]
+    state = seed_state(np.random.default_rng(1))
+    drawn = [draw_pair(state, WEIGHTS, 0, 1.0, 100, 1.0, 1.0, 0, 100, 0.0, 40.0, 1.0) for _ in range(50)]
     assert set(drawn) == {100}
 
 
 def test_entries_of_two():
     """A direction that takes two counts a step from one cell and adds one to another."""
-    rng = np.random.default_rng(2)
-    steps = np.arange(5)
-    logs = (
-        gammaln(1 + steps + 0.5)
-        - gammaln(2 + steps)
-        + gammaln(8 - 2 * steps + 1.5)
-        - gammaln(9 - 2 * steps)
-        - 0.2 * steps**2
-    )
-    law = probabilities(logs)
-    state, weights = seed_state(rng), np.zeros(64)
+    steps, state = np.arange(5), seed_state(np.random.default_rng(2))
     counts, entries, alphas = np.array([1, 8]), np.array([1, -2]), np.array([0.5, 1.5])
-    after = np.bincount(
-        [draw_many(state, weights, counts, entries, alphas, 2, 1.0, 0, 4, 0.4, 0.0) for _ in range(DRAWS)], minlength=5
-    )
-    assert chi_square_pvalue(after, DRAWS * law) > 1e-5
+    cells = counts[:, None] + entries[:, None] * steps
+    logs = (gammaln(cells + alphas[:, None]) - gammaln(cells + 1)).sum(axis=0) - 0.2 * steps**2
+    given = (counts, entries, alphas, 2, 1.0, 0, 4, 0.4, 0.0)
+    after = np.bincount([draw_many(state, WEIGHTS, *given) for _ in range(DRAWS)], minlength=5)
+    assert chi_square_pvalue(after, DRAWS * probabilities(logs)) > 1e-5
 
 
 @pytest.mark.parametrize(
@@ -99,27 +78,22 @@ def test_entries_of_two():
 def test_draws_along_a_square(counts, shapes, a, b):
     """From exact draws of the line, one draw each: the four cells all have their own count and shape."""
     rng = np.random.default_rng(7)
-    x, alphas = np.array(counts), np.array(shapes)
-    entries = np.array([1, -1, -1, 1])
+    x, alphas, entries = np.array(counts), np.array(shapes), np.array([1, -1, -1, 1])
     low, high = -min(counts[0], counts[3]), min(counts[1], counts[2])
     steps = np.arange(low, high + 1)
     cells = x[:, None] + entries[:, None] * steps
     logs = (gammaln(cells + alphas[:, None]) - gammaln(cells + 1)).sum(axis=0) + b * steps - 0.5 * a * steps**2
-    law = probabilities(logs)
-    state, weights = seed_state(rng), np.zeros(4096)
-    after = np.zeros(len(steps))
+    law, state, after = probabilities(logs), seed_state(rng), np.zeros(len(steps))
     for k in rng.choice(steps, size=DRAWS, p=law):
-        now = x + entries * k
-        step = draw_square(state, weights, now, entries, alphas, 1.0, low - k, high - k, a, b - a * k)
+        step = draw_square(state, WEIGHTS, x + entries * k, entries, alphas, 1.0, low - k, high - k, a, b - a * k)
         after[k + step - low] += 1
     assert chi_square_pvalue(after, DRAWS * law) > 1e-5
 
 
 def test_a_precise_line_far_above_its_start():
     """Points whose weights are 0 or too large as numbers, next to two that share nearly all of the probability."""
-    state, weights = seed_state(np.random.default_rng(3)), np.zeros(4096)
-    law = _law(0, 60, 0.5, 2.0, 1e4, 1e4 * 20.5, 1.0)
-    drawn = [draw_pair(state, weights, 21, 0.5, 39, 2.0, 1.0, -21, 39, 1e4, -0.5e4, 1.0) for _ in range(DRAWS)]
+    state, law = seed_state(np.random.default_rng(3)), _law(0, 60, 0.5, 2.0, 1e4, 1e4 * 20.5, 1.0)
+    drawn = [draw_pair(state, WEIGHTS, 21, 0.5, 39, 2.0, 1.0, -21, 39, 1e4, -0.5e4, 1.0) for _ in range(DRAWS)]
     after = np.bincount(21 + np.array(drawn), minlength=61)
     assert law[[20, 21]].sum() > 0.999999
     assert chi_square_pvalue(after[[20, 21]], DRAWS * law[[20, 21]]) > 1e-5

@@ -14,7 +14,6 @@ from bayesdp.hierarchies.structure import structure_of
 from tests.hierarchies.cases import CASES, Case
 
 LARGER = {
-    "many leaves": Case((12, 2, 3), "AABBBBCCCDDD", 300),
     "sparse, zeros and limits": Case(
         (9, 2, 4), "AABBBBCCC", 30, limits=True, zeros=((0, 1, 1), (1, 0, 0), (2, 0, 0), (2, 0, 1))
     ),
@@ -29,7 +28,7 @@ LARGER = {
 
 
 @pytest.mark.parametrize("name", [*CASES, *LARGER])
-@pytest.mark.parametrize("scatter", [0.0, 1.0, 30.0])
+@pytest.mark.parametrize("scatter", [0.0, 30.0])
 def test_it_is_a_table_of_the_fiber(name, scatter):
     target = (CASES | LARGER)[name].target
     structure = structure_of(target, "tract")
@@ -39,32 +38,28 @@ def test_it_is_a_table_of_the_fiber(name, scatter):
         assert target.fiber.contains(
             np.asarray(structure.in_frame(found), dtype=np.int64).reshape(target.fiber.frame.shape)
         )
+    with pytest.raises(ValueError, match="scatter"):
+        start_table(target, structure, 1, -1.0)
 
 
 def test_it_is_near_the_answers_and_scatters_as_asked():
     """Many counts in few cells, where nothing is cut off: residuals have the size of their noise."""
-    case = Case(
-        (6, 2, 2),
-        "AABBBB",
-        40_000,
-        noise=((("tract", "age", "race"), 30.0), (("tract", "race"), 3.0), (("county",), 1.0)),
-    )
-    structure = structure_of(case.target, "tract")
-    sizes = []
-    for scatter, draws in ((0.0, 1), (1.0, 200), (2.0, 200)):
-        tables = np.array([structure.in_frame(start_table(case.target, structure, s, scatter)) for s in range(draws)])
-        sizes.append(
-            [(term.values - tables @ term.query.matrix.T.toarray()) / term.scale for term in case.target.terms]
-        )
-    fixed, scattered, twice = sizes
+    noise = ((("tract", "age", "race"), 30.0), (("tract", "race"), 3.0), (("county",), 1.0))
+    target = Case((6, 2, 2), "AABBBB", 40_000, noise=noise).target
+    structure = structure_of(target, "tract")
+
+    def squares(scatter, draws):
+        tables = np.array([structure.in_frame(start_table(target, structure, seed, scatter)) for seed in range(draws)])
+        own = [((term.values - tables @ term.query.matrix.T.toarray()) / term.scale) ** 2 for term in target.terms]
+        return np.mean(sum(each.sum(axis=1) for each in own))
+
     # 38 answers of 24 cells with one exact total: without scatter the residuals have 15 degrees of freedom.
-    assert sum(float((own**2).sum()) for own in fixed) < 30.0  # exceeded with probability 1 %; the seed is fixed
+    fixed = squares(0.0, 2)
+    assert fixed == squares(0.0, 1) < 30.0  # exceeded with probability 1 %; the seed is fixed
     # Errors of the estimate, on 23 dimensions: the residuals' variance grows by 23 in the sum over all answers, to 4 standard errors.
-    grown = np.mean(sum((own**2).sum(axis=1) for own in scattered)) - sum(float((own**2).sum()) for own in fixed)
-    assert abs(grown - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5
-    grown = np.mean(sum((own**2).sum(axis=1) for own in twice)) - sum(float((own**2).sum()) for own in fixed)
-    assert abs(grown / 4.0 - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5  # twice the errors, four times the squares
-    assert np.array_equal(start_table(case.target, structure, 1, 0.0), start_table(case.target, structure, 2, 0.0))
+    for scatter in (1.0, 2.0):  # twice the errors, four times the squares
+        grown = (squares(scatter, 200) - fixed) / scatter**2
+        assert abs(grown - 23.0) < 4 * np.sqrt(2 * 23 / 200) + 0.5
 
 
 @pytest.mark.parametrize(
@@ -92,10 +87,9 @@ def test_a_missing_answer_is_no_answer_of_0():
     """Four cells of a tract whose total is exact: 100 each, one of them not measured; without it equal shares, and not 25."""
     case = Case((3, 2, 2), "AAB", 1200, exact=(("tract",),), noise=((("tract", "age", "race"), 2.0),))
     [term] = case.target.terms
-    measured = np.ones(12, dtype=bool)
-    measured[5] = False
-    values = np.where(measured, term.values, 0.0)
-    target = Target(case.target.fiber, (replace(term, values=values, measured=measured),), case.target.family)
+    measured = np.arange(12) != 5
+    own = replace(term, values=np.where(measured, term.values, 0.0), measured=measured)
+    target = Target(case.target.fiber, (own,), case.target.family)
     structure = structure_of(target, "tract")
     found = np.asarray(structure.in_frame(start_table(target, structure, 1, 0.0))).reshape(-1)
     totals = target.fiber.equalities[0][1].reshape(-1)
@@ -112,15 +106,9 @@ def test_sums_that_tie_cells_are_met_though_all_cells_are_rounded():
     assert np.abs(sums.values - sums.query.matrix @ found).max() <= 1.0
 
 
-def test_a_scatter_that_is_negative():
-    target = CASES["exact total"].target
-    with pytest.raises(ValueError, match="scatter"):
-        start_table(target, structure_of(target, "tract"), 1, -1.0)
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_shares_are_the_nearest_numbers(seed):
-    """Against the conditions of the optimum: one shift for all parts inside of their limits; rounding moves none by 1 or more."""
+    """Against the conditions of the optimum: no unit can go from one part to another and bring both nearer than rounding explains."""
     rng = np.random.default_rng(seed)
     parent = np.sort(rng.integers(0, 5, 40))
     lower = rng.integers(0, 3, 40).astype(float)
@@ -134,9 +122,7 @@ def test_shares_are_the_nearest_numbers(seed):
     assert np.all((found >= lower) & (found <= upper) & (found == np.rint(found)))
     for own in range(5):
         mine = parent == own
-        # No unit can go from one part to another and bring the parts nearer to their aims by more than rounding explains.
-        gain = (aim - found)[mine]
-        give, take = (found > lower)[mine], (found < upper)[mine]
+        gain, give, take = (aim - found)[mine], (found > lower)[mine], (found < upper)[mine]
         if give.any() and take.any():
             assert gain[take].max() - gain[give].min() <= 2.0 + 1e-6
 
@@ -162,7 +148,7 @@ ROOMY = {"limits of sums": Case((3, 2, 3), "AAB", 60, limits=True), "exact total
 """Sums of tract and age may be anything from 1 to one more than in truth: what goes out of one cell is too much for the other age."""
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", ROOMY)
 def test_as_much_as_is_allowed(name, seed):
     case, rng = ROOMY[name], np.random.default_rng(seed)
@@ -182,21 +168,18 @@ def test_as_much_as_is_allowed(name, seed):
     if case.limits:  # if not, sums are not kept up to date
         np.testing.assert_array_equal(sums, state.sums)
     assert case.target.fiber.contains(chain.counts.reshape(case.target.fiber.frame.shape))
-    assert ((after >= lower) & (after <= upper)).all()
     # Against the definition, pair after pair, with the sums by age worked out anew each time.
     expected = before.copy()
-    for t in range(len(before)):
+    for t, g in np.ndindex(len(before), groups):
         least, most = state.sum_lower[state.path[t, 0]], state.sum_upper[state.path[t, 0]]
-        for g in range(groups):
-            pair = state.group_cell[state.group_start[t, g] : state.group_start[t, g + 1]]
-            to, own = pair[end[t, g]], pair[1 - end[t, g]]
-            while expected[t, own] > lower[t, own] and expected[t, to] < upper[t, to]:
-                one = expected[t].copy()
-                one[own] -= 1
-                one[to] += 1
-                sums = np.bincount(state.sum_class, weights=one)
-                if case.limits and ((sums < least) | (sums > most)).any():
-                    break
-                expected[t] = one
+        pair = state.group_cell[state.group_start[t, g] : state.group_start[t, g + 1]]
+        to, own = pair[end[t, g]], pair[1 - end[t, g]]
+        while expected[t, own] > lower[t, own] and expected[t, to] < upper[t, to]:
+            one = expected[t].copy()
+            one[[own, to]] += -1, 1
+            sums = np.bincount(state.sum_class, weights=one)
+            if case.limits and ((sums < least) | (sums > most)).any():
+                break
+            expected[t] = one
     np.testing.assert_array_equal(after, expected)
     assert (after != before).any()

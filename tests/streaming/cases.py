@@ -1,4 +1,4 @@
-"""A small release of a hierarchy, and all tables that agree with it with their posterior."""
+"""A small release of a hierarchy, and all tables that agree with a release with their posterior."""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ def small_release(total=True, law=bdp.noise.DiscreteGaussian):
     return bdp.Release.from_published(FRAME, measured, exact)
 
 
-def posterior(release):
+def posterior(release, mean=MEAN[:, None], shape=SHAPE[:, None]):
     """All tables, shape (n, *frame), and their probabilities."""
-    tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *FRAME.shape)
-    mean, shape = (own[:, None, :] for own in (MEAN, SHAPE))
-    logs = nbinom.logpmf(tables, shape, shape / (shape + mean)).sum(axis=(1, 2, 3))
+    tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *release.frame.shape)
+    logs = nbinom.logpmf(tables, shape, shape / (shape + mean)).reshape(len(tables), -1).sum(axis=1)
     for measured in release.measurements:
-        residuals = measured.values - measured.query.apply(tables)
-        axes = tuple(range(1, residuals.ndim))
-        logs = logs - (residuals**2 / (2.0 * measured.law.sigma**2)).sum(axis=axes)
+        squares = (measured.values - measured.query.apply(tables)) ** 2
+        logs = logs - squares.reshape(len(tables), -1).sum(axis=1) / (2.0 * measured.law.sigma**2)
     return tables, probabilities(logs)

@@ -43,11 +43,10 @@ def _check(watched, totals):
     seen, chosen_by = watched
     assert len(seen) == len(totals)
     assert any(len(set(own[:-DRAWS])) > 1 for own in seen.values())  # while they are tuned
-    for own in seen.values():
-        assert len(set(own[-DRAWS:])) == 1
+    assert all(len(set(own[-DRAWS:])) == 1 for own in seen.values())
     # Totals are exact, so that every table has the same, and so has every mean of tables.
-    np.testing.assert_allclose(sorted(max(own) for own in chosen_by.values()), sorted(totals), rtol=1e-6)
-    np.testing.assert_allclose(sorted(min(own) for own in chosen_by.values()), sorted(totals), rtol=1e-6)
+    for end in (min, max):
+        np.testing.assert_allclose(sorted(end(own) for own in chosen_by.values()), sorted(totals), rtol=1e-6)
 
 
 def test_of_a_hierarchy(watched):
@@ -57,25 +56,20 @@ def test_of_a_hierarchy(watched):
 
 def test_of_parts(watched):
     parts, top = split(country.country(), "state")
-    bdp.fit_parts(
-        parts, country.PRIOR, top=top, draws=DRAWS, tune=80, phase=8, thin=1, chains=1, random_seed=1, quiet=True
-    )
+    run = {"draws": DRAWS, "tune": 80, "phase": 8, "thin": 1, "chains": 1, "random_seed": 1, "quiet": True}
+    bdp.fit_parts(parts, country.PRIOR, top=top, **run)
     _check(watched, [float(country.TRUTH[:, own].sum()) for own in ([0, 2], [1, 4], [3, 5])])
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_no_other_choice_of_chains_keeps_more_draws(seed):
-    """Against all choices, each cut to its shortest chain."""
-    rng = np.random.default_rng(seed)
-    chains = [SimpleNamespace(number=i, draws=int(rng.integers(0, 30))) for i in range(int(rng.integers(1, 6)))]
-    found = longest_together(chains)
-    numbers = [chain.number for chain in found]
-    assert numbers == sorted(set(numbers))
-    choices = (own for size in range(1, len(chains) + 1) for own in combinations(chains, size))
-    best = max(len(own) * min(chain.draws for chain in own) for own in choices)
-    assert len(found) * min(chain.draws for chain in found) == best
-
-
-def test_all_chains_that_ran_to_their_end_are_kept():
-    chains = [SimpleNamespace(number=i, draws=10) for i in range(4)]
-    assert longest_together(chains) == chains
+def test_no_other_choice_of_chains_keeps_more_draws():
+    """Against all choices, each cut to its shortest chain; chains that all ran to their end are all kept."""
+    rng = np.random.default_rng(1)
+    lengths = [rng.integers(0, 30, rng.integers(1, 6)) for _ in range(30)]
+    for own in [*lengths, np.full(4, 10)]:
+        found = [
+            chain.number for chain in longest_together([SimpleNamespace(number=i, draws=n) for i, n in enumerate(own)])
+        ]
+        assert found == sorted(set(found))
+        every = [list(some) for size in range(1, len(own) + 1) for some in combinations(range(len(own)), size)]
+        assert len(found) * own[found].min() == max(len(some) * own[some].min() for some in every)
+    assert found == [0, 1, 2, 3]

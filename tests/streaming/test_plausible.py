@@ -16,38 +16,31 @@ TREE = tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).part
 PLACES = [(0, 4), (0, 9), (1, 4), (1, 9)]
 
 
-def _drawn(folder, tables, tree=TREE, places=PLACES):
+def _drawn(folder, tables=None, tree=TREE, places=PLACES):
     """Files of tables as chains write them."""
+    tables = np.random.default_rng(1).poisson(0.7, size=(4, *FRAME.shape)) if tables is None else tables
     folder.mkdir(exist_ok=True)
     for place, table in zip(places, tables, strict=True):
         write_arrays(folder / table_name(*place), entries_of_table(np.asarray(tree.leaves_by_cells(table.reshape(-1)))))
+    return tables
 
 
 def _write(path, folder, overwrite=False):
     write_tables(path, TREE, thinned(4, 2, 10), folder, {"seed": "3"}, overwrite=overwrite)
 
 
-def _tables(rng):
-    return rng.poisson(0.7, size=(4, *FRAME.shape))
-
-
 def test_tables_are_read_back_with_labels_and_groups(tmp_path):
-    tables = _tables(np.random.default_rng(1))
-    _drawn(tmp_path / "drawn", tables)
+    tables = _drawn(tmp_path / "drawn")
     _write(tmp_path / "tables.parquet", tmp_path / "drawn")
     read = parquet.read_table(tmp_path / "tables.parquet")
     assert read.schema.metadata[b"bayesdp_seed"] == b"3"
     frame = read.to_pandas()
     assert list(frame.columns) == ["table", "chain", "draw", "age", "tract", "race", "county", "count"]
     assert (frame["count"] > 0).all()
-    for i, table in enumerate(tables):
-        own = frame[frame["table"] == i]
-        back = np.zeros(FRAME.shape, dtype=np.int64)
-        place = [
-            [labels.index(label) for label in own[dim]] for dim, labels in zip(FRAME.dims, FRAME.labels, strict=True)
-        ]
-        back[tuple(place)] = own["count"]
-        np.testing.assert_array_equal(back, table)
+    back = np.zeros_like(tables)
+    place = [frame[dim].map(labels.index) for dim, labels in zip(FRAME.dims, map(list, FRAME.labels), strict=True)]
+    back[frame["table"], *place] = frame["count"]
+    np.testing.assert_array_equal(back, tables)
     assert dict(zip(frame["tract"], frame["county"], strict=True)) == {"t1": "A", "t2": "B", "t3": "A"}
     assert frame.groupby("table")[["chain", "draw"]].first().values.tolist() == [list(own) for own in PLACES]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drawn", "tables.parquet"]
@@ -74,34 +67,30 @@ def test_which_draws():
 def test_a_file_is_not_replaced_unasked(tmp_path):
     path = tmp_path / "t.parquet"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="exists already"):
-        check_tables(path, overwrite=False)
     assert check_tables(path, overwrite=True) == path
+    for own, overwrite, error, message in (
+        (path, False, FileExistsError, "exists already"),
+        (tmp_path / "none" / "t.parquet", False, FileNotFoundError, "create it first"),
+        (tmp_path, True, IsADirectoryError, None),
+    ):
+        with pytest.raises(error, match=message):
+            check_tables(own, overwrite=overwrite)
     assert path.read_text() == "mine"
-    _drawn(tmp_path / "drawn", _tables(np.random.default_rng(1)))
+    _drawn(tmp_path / "drawn")
     _write(path, tmp_path / "drawn", overwrite=True)
     assert parquet.read_table(path).num_rows > 0
-    with pytest.raises(FileNotFoundError, match="create it first"):
-        check_tables(tmp_path / "none" / "t.parquet", overwrite=False)
-    with pytest.raises(IsADirectoryError):
-        check_tables(tmp_path, overwrite=True)
 
 
-@pytest.mark.parametrize("change", [lambda own: own - 10**6, lambda own: own + 10**6])
+@pytest.mark.parametrize("change", [-(10**6), 10**6])
 def test_a_table_that_is_none_is_refused(tmp_path, change):
-    _drawn(tmp_path, _tables(np.random.default_rng(1)))
+    _drawn(tmp_path)
     file = tmp_path / table_name(1, 4)
     with np.load(file) as arrays:
-        changed = {**arrays, "place": change(arrays["place"])}
+        changed = {**arrays, "place": arrays["place"] + change}
     np.savez(file, **changed)
     with pytest.raises(ValueError, match=r"table-1-4\.npz' is damaged"):
         _write(tmp_path / "t.parquet", tmp_path)
-    assert not (tmp_path / "t.parquet").exists()
-
-
-def test_tables_that_found_no_room_are_told_at_the_end(tmp_path):
-    _drawn(tmp_path, _tables(np.random.default_rng(1)))
-    (tmp_path / table_name(0, 9)).unlink()
+    file.unlink()
     with pytest.raises(OSError, match=r"1 of 4 tables could not be written to"):
         _write(tmp_path / "t.parquet", tmp_path)
     assert not list(tmp_path.glob("*.parquet"))

@@ -1,16 +1,13 @@
-"""What is done with a result of `bdp.fit_hierarchy`: summaries, reports, pictures, files, ArviZ."""
+"""What is done with a result of `bdp.fit_hierarchy`: summaries, reports, pictures, files."""
 
-import arviz as az
 import numpy as np
 import pytest
 import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.cli import main
-from bayesdp.datasets.nmf import code_query
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.posterior import Posterior
-from bayesdp.report import report
 
 pytestmark = pytest.mark.system
 
@@ -22,7 +19,7 @@ TABLE = {
 FRAME = bdp.Frame.of(TABLE)
 TRUTH = np.array([[20, 9, 0], [3, 14, 0], [8, 8, 0], [1, 30, 0]])
 BY_COUNTY = bdp.Margins(FRAME, ["county", "age"])
-SHARES = (0.05, 0.5, 0.95)
+ASKED = {"quantiles": (0.05, 0.5, 0.95), "random_seed": 3, "quiet": True}
 
 
 @pytest.fixture(scope="module")
@@ -38,18 +35,16 @@ def release():
 @pytest.fixture(scope="module")
 def tree(release):
     record = {"x": bdp.Identity(FRAME), "areas": BY_COUNTY, "total": bdp.Totals(FRAME)}
-    return bdp.fit_hierarchy(
-        release, VaryingShares(), record=record, draws=1_500, quantiles=SHARES, random_seed=3, quiet=True
-    )
+    return bdp.fit_hierarchy(release, VaryingShares(), record=record, draws=1_500, **ASKED)
+
+
+PRIOR = FixedNegativeBinomial(8.0, 0.5)
 
 
 @pytest.fixture(scope="module")
 def narrow(release):
     """A run that has recorded the sums of counties alone."""
-    prior = FixedNegativeBinomial(8.0, 0.5)
-    return bdp.fit_hierarchy(
-        release, prior, record={"areas": BY_COUNTY}, draws=200, quantiles=SHARES, random_seed=3, quiet=True
-    )
+    return bdp.fit_hierarchy(release, PRIOR, record={"areas": BY_COUNTY}, draws=200, **ASKED)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +55,7 @@ def file(tree, tmp_path_factory):
 
 
 def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
-    """The cells were recorded too, so that the same numbers follow from draws."""
+    """The cells were recorded too, so that the same numbers follow from draws; queries and hyperparameters are parts of it."""
     table = bdp.summary(tree, prob=0.9)
     cells, draws = table.loc["cells"], table.loc["x"]
     free = cells["status"] == ""
@@ -72,51 +67,38 @@ def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
     assert cells.loc[~free, ["sd", "ess_bulk", "rhat"]].isna().all().all()
     assert cells.loc[free, ["ess_bulk", "rhat"]].notna().all().all()
     assert cells["ess_tail"].isna().all()
-
-
-def test_recorded_queries_and_hyperparameters_are_parts_of_the_summary(tree):
-    table = bdp.summary(tree, prob=0.9)
     assert list(dict.fromkeys(table.index.get_level_values(0)))[:4] == ["cells", "x", "areas", "total"]
     assert "log_shape" in table.index.get_level_values(0)
-    total = table.loc[("total", "total")]
+    total, areas = table.loc[("total", "total")], table.loc["areas"]
     assert (total["exact"], total["status"]) == (TRUTH.sum(), "exact")
-    areas = table.loc["areas"]
     assert areas["published"].notna().all()
     assert areas.index[0] == "county=A, age=young"
     assert areas.loc["county=B, age=oldest", "exact"] == 0
     assert table.attrs["draws"] == 1_500
 
 
-def test_a_query_is_answered_if_it_was_recorded(tree, narrow):
+def test_a_query_is_answered_if_it_was_recorded_row_by_row(tree, narrow):
     by_age = bdp.Margins(FRAME, ["age"])
     assert bdp.summary(tree, query=by_age)["mean"].sum() == pytest.approx(TRUTH.sum())  # from the cells
-    stacked = bdp.Margins(FRAME, ["county", "age"])
-    xr.testing.assert_equal(
-        bdp.summary(narrow, "areas")["mean"].to_xarray().drop_vars("part"),
-        bdp.summary(narrow, query=stacked)["mean"].to_xarray().drop_vars("part"),
-    )
-    with pytest.raises(ValueError, match=r"not kept.*'areas'.*do not add up to intervals.*in `record`"):
-        bdp.summary(narrow, query=by_age)
-    with pytest.raises(ValueError, match=r"there are intervals for prob = 0.9. Fit again with these in `quantiles`"):
-        bdp.summary(narrow, "cells", prob=0.8)
-    with pytest.raises(ValueError, match=r"no variable 'z'.*'cells', 'areas'"):
-        bdp.summary(narrow, "z")
-
-
-def test_answers_are_found_row_by_row(narrow):
-    areas = Posterior.of(narrow).chains_of(BY_COUNTY)
+    found = (bdp.summary(narrow, "areas"), bdp.summary(narrow, query=bdp.Margins(FRAME, ["county", "age"])))
+    assert found[0]["mean"].tolist() == found[1]["mean"].tolist()
+    for given, message in (
+        ({"query": by_age}, r"not kept.*'areas'.*do not add up to intervals.*in `record`"),
+        ({"var": "cells", "prob": 0.8}, r"intervals for prob = 0.9. Fit again with these in `quantiles`"),
+        ({"var": "z"}, r"no variable 'z'.*'cells', 'areas'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bdp.summary(narrow, **given)
     rows = BY_COUNTY.matrix.toarray()[[4, 1]]
-    first_two = bdp.LinearQuery(FRAME, rows, ["b", "a"])
-    np.testing.assert_array_equal(Posterior.of(narrow).chains_of(first_two), areas[:, :, [4, 1]])
-    assert not Posterior.of(narrow).has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
+    own = Posterior.of(narrow)
+    two = own.chains_of(bdp.LinearQuery(FRAME, rows, ["b", "a"]))
+    np.testing.assert_array_equal(two, own.chains_of(BY_COUNTY)[:, :, [4, 1]])
+    assert not own.has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
 
 
-def test_files_give_the_same_summary(tree, file):
+def test_the_command_line_summarises_and_reports(file, tree, tmp_path, capsys):
     with xr.open_datatree(file, engine="h5netcdf") as read:
         assert bdp.summary(read.load(), prob=0.9).equals(bdp.summary(tree, prob=0.9))
-
-
-def test_the_command_line_summarises_and_reports(file, tmp_path, capsys):
     assert main(["summary", str(file), "--prob", "0.9"]) in (0, 3)
     said = capsys.readouterr().out
     assert "posterior of cells (cells), 4 chains of 1500 draws" in said
@@ -124,67 +106,6 @@ def test_the_command_line_summarises_and_reports(file, tmp_path, capsys):
     assert "other variables: x, areas, total, log_scale" in said
     assert main(["summary", str(file), "--prob", "0.9", "--query", "margins:age", "--format", "csv"]) in (0, 3)
     assert capsys.readouterr().out.startswith("age,published")
-    assert main(["summary", str(file), "--var", "areas"]) in (0, 3)
-    assert "county" in capsys.readouterr().out
     assert main(["report", str(file), "-o", str(tmp_path / "fit.html"), "--prob", "0.9"]) in (0, 3)
     assert main(["report", str(file), "-o", str(tmp_path / "no.html"), "--prob", "0.8"]) == 2
     assert "there are intervals for prob = 0.9" in capsys.readouterr().err
-
-
-def test_a_report_says_what_it_has(tree, narrow, release, tmp_path):
-    text = report(tree, tmp_path / "fit.html", prob=0.9, truth=TRUTH).read_text(encoding="utf-8")
-    for words in ("No draws of the cells were kept", "Draws of cells were not kept", "Totals by county and age"):
-        assert words in text
-    for words in ("Check for missed modes", "determined: not protected", "typical_scale", "typical_scale"):
-        assert words in text
-    assert "PyMC prints it" not in text
-    text = report(narrow, tmp_path / "narrow.html", prob=0.9).read_text(encoding="utf-8")
-    assert "Totals by county and age" in text
-    assert "Totals by age" not in text
-    other = bdp.fit_hierarchy(
-        release, FixedNegativeBinomial(8.0, 0.5), draws=20, quantiles=SHARES, random_seed=3, quiet=True
-    )
-    text = report(other, tmp_path / "none.html", prob=0.9).read_text(encoding="utf-8")
-    assert "The posterior sd of these sums is not known" in text
-
-
-def test_pictures(tree, narrow):
-    assert bdp.plots.intervals(tree, prob=0.9).axes[0].get_xlabel() == "count"
-    assert len(bdp.plots.heatmaps(narrow).axes) == 4  # the cells themselves
-    assert len(bdp.plots.ranks(narrow, quantities=2).axes) == 2
-    assert "Noise" in bdp.plots.noise_law(narrow).axes[0].get_title("left")
-
-
-def test_arviz_reads_what_was_recorded(tree):
-    with np.errstate(invalid="ignore"):  # of answers that never change
-        numbers = az.summary(tree, var_names=["areas"])
-    assert len(numbers) == 6
-    mean = float(tree["posterior"]["areas"].sel(county="A", age="young").mean())
-    assert float(numbers.loc["areas[A, young]", "mean"]) == pytest.approx(mean, rel=0.01)
-
-
-def test_codes_of_published_tables():
-    units = {"block": ["a", "b"], "h1": ["vacant", "occupied"]}
-    frame = bdp.Frame.of(units)
-    law = bdp.noise.DiscreteGaussian(1.0)
-    measured = [bdp.Measured(bdp.Identity(frame), [[3, 8], [0, 5]], law)]
-    release = bdp.Release.from_published(frame, measured, [bdp.Exact(bdp.Totals(frame), 16)])
-    record = {"codes": code_query(frame, "H1"), "blocks": code_query(frame, "H1", by="block")}
-    own = bdp.fit_hierarchy(
-        release, FixedNegativeBinomial(4.0, 1.0), record=record, draws=400, random_seed=1, quiet=True
-    )
-    table = bdp.published_table(own, "H1")
-    assert table.index.tolist() == ["H1_001N", "H1_002N", "H1_003N"]
-    assert table.loc["H1_001N", "exact"] == 16
-    assert bdp.published_table(own, "H1_002N").loc["H1_002N", "mean"] == table.loc["H1_002N", "mean"]
-    assert bdp.published_table(own, "H1", by="block").index.names == ["block", "code"]
-    assert bdp.published_table(own["posterior"]["codes"], "H1")["mean"].tolist() == table["mean"].tolist()
-    with pytest.raises(ValueError, match="not kept"):
-        bdp.published_table(
-            bdp.fit_hierarchy(release, FixedNegativeBinomial(4.0, 1.0), draws=20, random_seed=1, quiet=True), "H1"
-        )
-
-
-def test_the_name_of_the_cells_is_taken(release):
-    with pytest.raises(ValueError, match=r"'cells' is that of .* the summaries of cells"):
-        bdp.fit_hierarchy(release, FixedNegativeBinomial(8.0, 0.5), record={"cells": BY_COUNTY}, quiet=True)

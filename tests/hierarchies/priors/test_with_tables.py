@@ -89,67 +89,60 @@ def test_tables_and_hyperparameters_in_turn(prior, by_hand):
 
 
 def test_fixed_priors():
-    tree = case().chain(1).structure
-    counts, hyper, rng = np.zeros((2, 4), dtype=np.int64), {}, np.random.default_rng(1)
-    for prior, family in (
-        (FixedPoisson(2.0), "poisson"),
-        (FixedNegativeBinomial(2.0, 0.5), "negbin"),
-    ):
-        assert prior.family == family
-        assert prior.names == {}
-        assert prior.start(tree, counts) == prior.draw(tree, rng) == prior.update(tree, counts, hyper, rng) == {}
-        assert all(own.shape == (1, 4) for own in prior.weights(tree, {}))
-    theta, alpha = FixedNegativeBinomial(3.0, 0.5).weights(tree, {})
+    """Ratios of the law, as the kernel has them; numbers are in the order of the frame."""
+    tree, rng = case().chain(1).structure, np.random.default_rng(1)
+    for prior, family in ((FixedPoisson(2.0), "poisson"), (FixedNegativeBinomial(2.0, 0.5), "negbin")):
+        assert (prior.family, prior.names) == (family, {})
+        counts = np.zeros((2, 4), dtype=np.int64)
+        assert prior.start(tree, counts) == prior.draw(tree, rng) == prior.update(tree, counts, {}, rng) == {}
+    (theta,), (alpha,) = (own[:, 0] for own in FixedNegativeBinomial(3.0, 0.5).weights(tree, {}))
     x = np.arange(4)
-    law = stats.nbinom.logpmf(x, 0.5, 0.5 / 3.5)
-    ratios = theta[0, 0] + np.log((alpha[0, 0] + x[:-1]) / (x[:-1] + 1))  # as the kernel has them
-    np.testing.assert_allclose(np.diff(law), ratios)
+    ratios = theta + np.log((alpha + x[:-1]) / (x[:-1] + 1))
+    np.testing.assert_allclose(np.diff(stats.nbinom.logpmf(x, 0.5, 0.5 / 3.5)), ratios)
     assert np.diff(stats.poisson.logpmf(x, 2.0))[0] == pytest.approx(FixedPoisson(2.0).weights(tree, {})[0][0, 0])
-
-
-def test_fixed_numbers_are_in_the_order_of_the_frame():
-    own = Case((3, 2, 2), "ABA", 4)
-    tree = own.chain(1).structure
+    tree = Case((3, 2, 2), "ABA", 4).chain(1).structure
     assert tree.order.tolist() == [0, 2, 1]
-    mean = np.arange(1.0, 13.0).reshape(3, 2, 2)
-    theta, _ = FixedPoisson(mean).weights(tree, {})
-    np.testing.assert_allclose(np.exp(theta), mean[[0, 2, 1]].reshape(3, 4))
-    theta, alpha = FixedNegativeBinomial(mean, mean[0]).weights(tree, {})
+    theta, _ = FixedPoisson(MEAN).weights(tree, {})
+    np.testing.assert_allclose(np.exp(theta), MEAN[[0, 2, 1]].reshape(3, 4))
+    theta, alpha = FixedNegativeBinomial(MEAN, MEAN[0]).weights(tree, {})
     assert theta.shape == (3, 4)
-    np.testing.assert_array_equal(alpha, mean[0].reshape(1, 4))
-    with pytest.raises(
-        ValueError, match=r"mean must be one number, .*shape \(2, 2\).*shape \(3, 2, 2\), dimensions tract"
-    ):
-        FixedPoisson(mean.reshape(3, 4)).weights(tree, {})
-    with pytest.raises(ValueError, match="shape must be finite and greater than 0"):
-        FixedNegativeBinomial(1.0, 0.0).weights(tree, {})
+    np.testing.assert_array_equal(alpha, MEAN[0].reshape(1, 4))
+
+
+MEAN = np.arange(1.0, 13.0).reshape(3, 2, 2)
+
+
+def _updated(counts):
+    tree, rng = case().chain(1).structure, np.random.default_rng(1)
+    return VaryingShares().update(tree, counts, VaryingShares().draw(tree, rng), rng)
 
 
 @pytest.mark.parametrize(
-    ("make", "error", "message"),
+    ("call", "error", "message"),
     [
-        (lambda: VaryingShares(spread=0.0), ValueError, "spread must be a finite number greater than 0"),
-        (lambda: VaryingShares(log_scale=np.nan), ValueError, "log_scale must be finite"),
-        (lambda: VaryingShares(level=3), TypeError, "level must be the name of a level"),
-        (lambda: AreaAndCell(log_mean="2"), TypeError, "log_mean must be a real number"),
-        (lambda: AreaAndCell(cell_spread=True), TypeError, "cell_spread must be a positive real number"),
+        (lambda _: VaryingShares(spread=0.0), ValueError, "spread must be a finite number greater than 0"),
+        (lambda _: VaryingShares(log_scale=np.nan), ValueError, "log_scale must be finite"),
+        (lambda _: VaryingShares(level=3), TypeError, "level must be the name of a level"),
+        (lambda _: AreaAndCell(log_mean="2"), TypeError, "log_mean must be a real number"),
+        (lambda _: AreaAndCell(cell_spread=True), TypeError, "cell_spread must be a positive real number"),
+        (
+            lambda tree: FixedPoisson(MEAN.reshape(3, 4)).weights(tree, {}), ValueError,
+            r"mean must be one number, .*shape \(2, 2\).*shape \(3, 2, 2\), dimensions tract",
+        ),
+        (
+            lambda tree: FixedNegativeBinomial(1.0, 0.0).weights(tree, {}), ValueError,
+            "shape must be finite and greater than 0",
+        ),
+        (lambda _: _updated(np.zeros((4, 2), dtype=int)), ValueError, r"leaves by cells, of shape \(2, 4\)"),
+        (lambda _: _updated(np.zeros((2, 4))), TypeError, "integer type"),
+        (lambda _: _updated(np.full((2, 4), -1)), ValueError, "negative"),
+        (
+            lambda tree: VaryingShares("state").draw(tree, np.random.default_rng(1)), ValueError,
+            r"level must be one of 'tract', .* got 'state'",
+        ),
     ],
-)
-def test_bad_parameters(make, error, message):
+)  # fmt: skip
+def test_what_is_refused(call, error, message):
+    tree = Case((3, 2, 2), "ABA", 4).chain(1).structure
     with pytest.raises(error, match=message):
-        make()
-
-
-def test_bad_counts_and_levels():
-    tree, rng = case().chain(1).structure, np.random.default_rng(1)
-    prior = VaryingShares()
-    hyper = prior.draw(tree, rng)
-    for bad, error, message in (
-        (np.zeros((4, 2), dtype=int), ValueError, r"leaves by cells, of shape \(2, 4\)"),
-        (np.zeros((2, 4)), TypeError, "integer type"),
-        (np.full((2, 4), -1), ValueError, "negative"),
-    ):
-        with pytest.raises(error, match=message):
-            prior.update(tree, bad, hyper, rng)
-    with pytest.raises(ValueError, match=r"level must be one of 'tract', .* got 'state'"):
-        VaryingShares("state").draw(tree, rng)
+        call(tree)

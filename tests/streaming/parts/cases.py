@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
-from scipy.stats import nbinom
 
 import bayesdp as bdp
-from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from tests.comparison.enumeration import probabilities
 from tests.noisy_sums import noisy_sums
+from tests.streaming import cases
 
 FRAME = bdp.Frame.of(
     {
@@ -26,11 +24,8 @@ TRUTH = np.array([[2, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]])
 MEAN, SHAPE = 1.5, 0.6
 PRIOR = FixedNegativeBinomial(MEAN, SHAPE)
 NOISE = (
-    (("county", "race"), 2.0),
-    (("county",), 0.8),
-    (("state", "race"), 1.5),
-    (("region", "race"), 1.5),
-    (("race",), 0.8),
+    *((("county", "race"), 2.0), (("county",), 0.8), (("state", "race"), 1.5)),
+    *((("region", "race"), 1.5), (("race",), 0.8)),
 )
 """The national sums are known twice as well as the states' own answers tell them."""
 
@@ -62,9 +57,4 @@ def assert_same(one, other):
 
 def posterior(release):
     """All tables, shape (n, *frame), and their probabilities."""
-    tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *release.frame.shape)
-    logs = nbinom.logpmf(tables, SHAPE, SHAPE / (SHAPE + MEAN)).sum(axis=(1, 2))
-    for measured in release.measurements:
-        residuals = measured.values - measured.query.apply(tables)
-        logs = logs - (residuals**2 / (2.0 * measured.law.sigma**2)).sum(axis=tuple(range(1, residuals.ndim)))
-    return tables, probabilities(logs)
+    return cases.posterior(release, MEAN, SHAPE)
