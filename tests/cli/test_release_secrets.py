@@ -28,6 +28,7 @@ LONG = {
     "not a number": _long("nan", f"{N}", "2", "3"),
     "infinite": _long(f"{N}e999", "1", "2", "3"),
     "too large": _long(f"{N}00000000000", "1", "2", "3"),
+    "too large for 64 bits": _long(f"{N}" + "0" * 30, "1", "2", "3"),
     "sums beyond 2**53": _long(*[f"{N}0000000000"] * 4),
     "text": _long(f"{N}x", "1", "2", "3"),
     "a percentage": _long(f"{N}%", "1", "2", "3"),
