@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesdp.calibration import sbc
 from tests.calibration import models
-from tests.cli.conftest import ROOT, failed, posterior
+from tests.cli.conftest import ROOT, posterior
 
 MODEL = """
 import numpy as np
