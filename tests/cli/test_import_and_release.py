@@ -163,16 +163,6 @@ def test_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "options"),
-    [("lattice-gaussian", ["--rho", "0.1"]), ("projected-gaussian", ["--epsilon", "1", "--delta", "1e-6"])],
-)
-def test_other_mechanisms(mechanism, options, run):
-    result = run("release", "table.csv", "--invariant", "total", "--mechanism", mechanism, *options, "-o", "r.nc")
-    assert result.status == 0, result.err
-    assert Release.from_netcdf("r.nc").measurements[0].law.name == mechanism
-
-
-@pytest.mark.parametrize(
     ("options", "words"),
     [
         ("--epsilon 0", ["epsilon"]),
@@ -186,12 +176,6 @@ def test_other_mechanisms(mechanism, options, run):
 )
 def test_bad_releases(options, words, run):
     failed(run(*RELEASE[:-2], *options.split(), "-o", "r.nc"), *words)
-
-
-@pytest.mark.parametrize("new", ["-15", "1.5", "", "1e300"])
-def test_a_table_must_hold_counts(new, run):
-    replace("table.csv", "15", new)
-    failed(run(*BOTH, "release.nc"), "county=Alpha, education=Low")
 
 
 def test_usage_errors_are_one_line_too_and_help_has_an_example(run):

@@ -118,7 +118,7 @@ def test_what_is_wrong_is_named(sums, options, words, imported):
     assert not Path("release.nc").exists()
 
 
-@pytest.mark.parametrize("name", ["lattice", "several", "scalar"])
+@pytest.mark.parametrize("name", ["several", "scalar"])
 def test_data_and_noise_make_the_release(name, run):
     release = EXAMPLES[name]()
     release.to_csv("DATA.csv", noise="noise.json")
@@ -143,14 +143,3 @@ def test_errors_are_one_line(run):
     Path("DATA.noise.json").write_text(json.dumps(plain))
     failed(run("import", "DATA.csv", *noise, "-o", "r.nc"), "DATA.noise.json: $.measured[0].law: ", "epsilon must be")
     assert not Path("r.nc").exists()
-
-
-def test_rounded_numbers_are_warned_of(run):
-    labels = [f"a{i}" for i in range(60)]
-    Path("DATA.csv").write_text("area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels)))
-    part = {"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}
-    table = {"dimensions": [{"name": "area", "labels": labels}]}
-    Path("noise.json").write_text(json.dumps({"noise_json": 1, "table": table, "measured": [part]}))
-    result = run("import", "DATA.csv", "--noise", "noise.json", "-o", "release.nc")
-    assert result.status == 0
-    assert "bayesdp import: warning: DATA.csv: " in result.err

@@ -160,12 +160,6 @@ def test_import_and_back(table, name):
     np.testing.assert_array_equal(made.values, COUNTS)
 
 
-def test_release(table):
-    options = ("--invariant", "margins:education", "--mechanism", "lattice-laplace", "--epsilon", "1", "--seed", "1")
-    table("release", "labels.csv", *options, "-o", "made.csv")
-    assert bdp.Release.from_csv("made.csv").frame.labels[0] == tuple(LABELS)
-
-
 def test_what_is_wrong_with_a_table(table):
     lines = Path("labels.csv").read_bytes().split(b"\r\n")
     whole = lines[:-1]
@@ -190,20 +184,6 @@ def test_a_test(shown):
     assert len(words.splitlines()[0]) > 30
     found = json.loads(shown("test", "square.csv", "--seed", "1", "--format", "json").out)
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
-
-
-def test_python():
-    own = release()
-    both = bdp.compose(own, bdp.Release.from_published(FRAME, exact=[bdp.Exact(TOTAL, int(COUNTS.sum()))]))
-    mechanism = bdp.LatticeLaplace(MARGIN, epsilon=1.0)
-    made = mechanism.release(COUNTS, rng=np.random.default_rng(1))
-    parts = (*own.measurements, *own.exact)
-    shown = (own, own.invariants, both, mechanism, made, *parts, *(part.query for part in parts))
-    html = (own._repr_html_(), made.guarantee._repr_html_(), str(made.guarantee), str(both))
-    for text in (*map(repr, shown), *html):
-        assert obeyed(text) == set()
-    assert obeyed(repr(own.frame), "\u3164\u115f") == set()  # as Python writes tuples of strings
-    assert len(repr(own).splitlines()) == 5
 
 
 def published(*exact: bdp.Exact) -> bdp.Release:

@@ -43,7 +43,7 @@ def release(run) -> bdp.Release:
 
 
 @pytest.fixture
-def tested(run):
+def answered(run):
     return lambda *arguments: json.loads(run("test", *arguments, "--format", "json").out)
 
 
@@ -82,9 +82,9 @@ def test_the_result_as_json_and_in_a_file(run, release):
     assert json.loads(Path("out.json").read_text())["seed"] is None
 
 
-def test_two_sided_by_default(tested, release):
+def test_two_sided_by_default(answered, release):
     """As R's fisher.test, with an interval that is bounded on both sides and holds the estimate."""
-    found = tested("square.nc", "--seed", "3")
+    found = answered("square.nc", "--seed", "3")
     expected = odds_ratio_test_from_release(release, "two-sided", rng=np.random.default_rng(3))
     assert (found["alternative"], found["pvalue"]) == ("two-sided", expected.pvalue)
     assert 0.0 < found["interval"]["low"] < found["estimate"] < found["interval"]["high"]
@@ -92,13 +92,13 @@ def test_two_sided_by_default(tested, release):
     assert expected.pvalue == pytest.approx(2 * min(greater, 1 - greater))
 
 
-def test_without_noise_it_is_fishers_exact_test(tested):
+def test_without_noise_it_is_fishers_exact_test(answered):
     """At a huge epsilon nothing but the uniform is added: p-values lie between those of X > x and of X >= x.
 
     Oracles: scipy.stats.fisher_exact for the p-values, scipy's noncentral hypergeometric law for the estimate.
     """
     lattice("plain.nc", 50.0)
-    found = {own: tested("plain.nc", "--seed", "5", "--alternative", own) for own in ("two-sided", "greater", "less")}
+    found = {own: answered("plain.nc", "--seed", "5", "--alternative", own) for own in ("two-sided", "greater", "less")}
     assert found["greater"]["published"] == 12.0
     v = 0.5 - found["greater"]["uniform"]  # the share of P(X = x) that counts as larger
     greater = scipy.stats.fisher_exact(TABLE.values, "greater").pvalue - (1 - v) * LAW.pmf(12)
@@ -114,34 +114,34 @@ def test_without_noise_it_is_fishers_exact_test(tested):
     assert at.sf(12) + v * at.pmf(12) == pytest.approx(0.5, abs=1e-9)
 
 
-def test_another_run_draws_another_uniform(tested, release):
-    first, second = (tested("square.nc")["uniform"] for _ in range(2))
+def test_another_run_draws_another_uniform(answered, release):
+    first, second = (answered("square.nc")["uniform"] for _ in range(2))
     assert first != second
     assert abs(first) <= 0.5
 
 
-def test_labels_that_are_numbers(run, tested, release):
-    found = tested("square.nc", "--cell", "sex=women", "--cell", "code=1")
+def test_labels_that_are_numbers(run, answered, release):
+    found = answered("square.nc", "--cell", "sex=women", "--cell", "code=1")
     assert found["cell"] == "sex=women, code=1"
     assert found["published"] == float(release.values.sel(sex="women", code=1))
     assert "uniformly most powerful" not in run("test", "square.nc", "--alternative", "two-sided").out
 
 
-def test_an_interval_that_holds_nothing_is_called_empty(run, tested):
+def test_an_interval_that_holds_nothing_is_called_empty(run, answered):
     published("far.nc", 72.25, 2.0)  # far outside the margins
     result = run("test", "far.nc")
     assert result.status == 0, result.err
     assert "empty" in result.out
     assert "uniform added" not in result.out
-    found = tested("far.nc")
+    found = answered("far.nc")
     assert found["interval"]["empty"]
     assert found["uniform"] is None
 
 
-def test_several_releases_make_one_test(run, tested, release):
+def test_several_releases_make_one_test(run, answered, release):
     """As the function, with less noise than the first alone; and two normal ones as normal noise of both precisions."""
     more = lattice("more.nc", 0.5, seed=2)
-    found = tested("square.nc", "more.nc", "--seed", "3")
+    found = answered("square.nc", "more.nc", "--seed", "3")
     expected = odds_ratio_test_from_releases([release, more], "two-sided", rng=np.random.default_rng(3))
     assert (found["pvalue"], found["uniform"]) == (expected.pvalue, expected.uniform)
     assert (found["optimal"], found["simulated"]) == (False, True)
@@ -152,7 +152,7 @@ def test_several_releases_make_one_test(run, tested, release):
 
     published("wide.nc", 13.5, 2.0)
     published("narrow.nc", 10.5, 1.0)
-    found = tested("wide.nc", "narrow.nc", "--alternative", "greater")
+    found = answered("wide.nc", "narrow.nc", "--alternative", "greater")
     # The noise of a corner is projected on (1, -1, -1, 1) / 2: its variance is sigma**2 / 4, here 1 and 1 / 4.
     assert found["published"] == pytest.approx((13.5 + 4 * 10.5) / 5)
     x = np.arange(0, 38)

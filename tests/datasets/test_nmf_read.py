@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 import bayesdp as bdp
@@ -347,34 +346,3 @@ def test_variances_that_differ_between_geounits_and_queries_that_some_lack(tmp_p
     assert np.asarray(hispanic.law.sigma)[0, 0] == pytest.approx(float(sigma_squared("Tract", "hispanic")) ** 0.5)
     assert any("1 of 3 geounits have no such measurement" in own.reason for own in found.unused)
     assert np.isfinite(bdp.gls(found.release).mean(bdp.Totals(found.release.frame, "tract"))).all()
-
-
-def test_memory_goes_with_what_is_read_and_not_with_the_file(tmp_path):
-    # 3,000 rows of 2,016 numbers, in an order in which every row group has some of the county: 48 MB of values as they are read.
-    blocks = np.random.default_rng(0).permutation(synthetic_spine("50", counties=100, blocks=30))
-    values = np.random.default_rng(1).integers(0, 2**40, (len(blocks), 2016))
-    size = len(blocks)
-    table = pa.table(
-        {
-            "geocode": blocks,
-            "query_name": ["detailed_dpq"] * size,
-            **{axis: ["detailed"] * size for axis in ("hhgq", "votingage", "hispanic", "cenrace")},
-            "value": pa.ListArray.from_arrays(np.arange(0, values.size + 1, 2016, dtype=np.int32), values.reshape(-1)),
-            "variance": np.full(size, 10.0, dtype=np.float32),
-        }
-    )
-    file = file_of(tmp_path, "Block")
-    file.parent.mkdir(parents=True)
-    pq.write_table(table, file, row_group_size=1000, compression="none")
-    del table
-    before = pa.default_memory_pool()
-    pool = pa.proxy_memory_pool(before)
-    pa.set_memory_pool(pool)
-    try:
-        found = read_nmf(tmp_path, "50042")
-    finally:
-        pa.set_memory_pool(before)
-    [part] = found.release.measurements
-    order = [blocks.tolist().index(block) for block in found.release.frame.labels[0]]
-    assert np.array_equal(part.values.reshape(len(order), -1), values[order])
-    assert pool.max_memory() < 16e6
