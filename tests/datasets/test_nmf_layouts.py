@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
-from bayesdp.datasets.nmf.layout import branch_of
 from tests.datasets.nmf_files import file_of, minimal, reasons, rewrite, row, split_state, truth_of, write_rows
 
 LEVELS = ["State", "County", "Tract"]
@@ -72,18 +71,6 @@ def test_however_counties_are_spelled_their_rows_are_read(tmp_path, digit, spell
     assert found.release.measurements[0].values.tolist() == [9]
 
 
-def test_folders_further_down_are_named_and_not_guessed(root):
-    root = root.rename(root.parent / "2010-pl94-nmf-state-partitioned")
-    (root / "US_Person_PL_PROD").rename(root / "US_person_demonstration")
-    shutil.copytree(root / "US_person_demonstration", root / "other/PR_person_demonstration")
-    with pytest.raises(FileNotFoundError) as refused:
-        read_nmf(root, "50", levels=["State"])
-    message = str(refused.value)
-    assert "there are 'US_person_demonstration', 'other'" in message
-    assert re.search(r"folders with levels of geography are '.*US_person_demonstration', '.*other/PR_person_", message)
-    assert read_nmf(root / "US_person_demonstration", "50", levels=["State"]).levels == ("State",)
-
-
 def test_levels_folders_and_columns_that_are_not_known_are_said(root):
     person = root / "US_Person_PL_PROD"
     shutil.copytree(person / "Tract.parquet", person / "Tract_2010.parquet")
@@ -141,11 +128,6 @@ def test_codes_of_another_form_are_refused(tmp_path, level, geocode, form):
     message = rf"part-0\.parquet: geocodes of the level {level} have .*{form}.*; got '{geocode}'"
     with pytest.raises(ValueError, match=message):
         read_nmf(tmp_path, "US", levels=[level])
-
-
-def test_the_partition_is_that_below_the_level(tmp_path):
-    assert branch_of(tmp_path / "State=6/X/County.parquet/DPQuery/State=150/County=7/part-0.parquet") == "150"
-    assert branch_of(tmp_path / "State=6/X/US.parquet/DPQuery/part-0.parquet") is None
 
 
 ONE_COUNTY = {"geography": "50", "levels": ["County"]}

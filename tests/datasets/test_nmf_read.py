@@ -160,30 +160,6 @@ def test_the_minimal_file(tmp_path):
     assert found.codes.ordinary(VERMONT) == "50001"
 
 
-def test_equalities_are_written_in_two_ways(tmp_path):
-    before = read_nmf(minimal(tmp_path), "50001").release
-
-    def change(table):
-        signs = ["==" if sign == "=" else sign for sign in table["sign"].to_pylist()]
-        assert "==" in signs
-        return table.set_column(table.column_names.index("sign"), "sign", pa.array(signs))
-
-    rewrite(file_of(tmp_path, "County", "Constraint"), change)
-    assert read_nmf(tmp_path, "50001").release == before
-
-
-def test_every_answer_is_at_its_place(state, whole):
-    # Noise is far smaller than 9 standard deviations; a wrong order of nodes, groups or cells is not.
-    table = table_of(whole, state[1])
-    assert len(whole.release.measurements) == 33
-    for part in whole.release.measurements:
-        away = np.abs(part.values - part.query.apply(table)) / np.broadcast_to(part.law.sigma, part.query.shape)
-        assert away.max() < 9
-        level, query = part.name.split("_", 1)
-        stated = sigma_squared(level.capitalize(), query.replace("_by_", " * "))
-        assert float(part.law.sigma) == pytest.approx(float(stated) ** 0.5, rel=1e-6)
-
-
 def test_answers_without_noise_are_the_truth(tmp_path):
     # With next to no noise every answer of every query equals the truth exactly, recodes and both branches among them.
     truth = split_state(3)
@@ -195,6 +171,14 @@ def test_answers_without_noise_are_the_truth(tmp_path):
     assert found.release.fiber.contains(table)
     assert len(found.release.measurements) == 6 * 11 - 1
     assert not found.unused
+
+
+def test_the_noise_is_that_of_the_allocation(whole):
+    assert len(whole.release.measurements) == 33
+    for part in whole.release.measurements:
+        level, query = part.name.split("_", 1)
+        stated = sigma_squared(level.capitalize(), query.replace("_by_", " * "))
+        assert float(part.law.sigma) == pytest.approx(float(stated) ** 0.5, rel=1e-6)
 
 
 def test_the_total_of_a_state_is_one_of_the_sum_of_two_geounits(state, whole):
@@ -219,15 +203,6 @@ def test_what_is_read_is_a_hierarchy(whole):
     assert structure.frame.dims[structure.axis] == "tract"
     free = release.frame.data_array(release.fiber.system.upper > 0).sum().item()
     assert structure.free.sum() == free
-
-
-def test_gls_of_what_is_read_is_near_the_truth(state, whole):
-    # Limits and zeros are not looked at by gls, but everything else is.
-    estimate = bdp.gls(whole.release)
-    query = bdp.Margins(whole.release.frame, ["tract"], ["county", "cenrace"])
-    away = (estimate.mean(query) - query.apply(table_of(whole, state[1]))) / estimate.sd(query)
-    assert np.abs(away).max() < 5  # 130 answers: one in 13,000 files by chance
-    assert 0.7 < np.sqrt(np.mean(away**2)) < 1.3
 
 
 def test_a_part_of_the_queries_and_cells(state):
@@ -257,25 +232,17 @@ def test_cells_that_the_user_states(state):
     assert any("it is by 'cenrace', and the table sums over 'cenrace'" in own.reason for own in found.unused)
 
 
-def test_only_partitions_of_the_state_are_opened(tmp_path):
+@pytest.mark.parametrize("spelled", ["State=44", "State=044"])
+def test_only_partitions_of_the_state_are_opened(tmp_path, spelled):
     blocks = [*synthetic_spine("44", counties=1, blocks=2), *synthetic_spine("50", counties=1, blocks=2)]
     root = write_synthetic_nmf(tmp_path, truth_of(blocks), rng=3).parent
     for file in root.rglob("State=50/*.parquet"):
         file.write_bytes(b"not to be opened")
+    for folder in sorted(root.rglob("State=44")):
+        folder.rename(folder.with_name(spelled))
     assert read_nmf(root, "44001", ["total"]).release.frame.dims == ("block",)
     with pytest.raises(ValueError, match=r"State=50/part-0\.parquet: no readable parquet file, it may be cut short"):
         read_nmf(root, "50")
-
-
-@pytest.mark.parametrize("spelled", ["State=01", "State=001", "State=1"])
-def test_states_are_spelled_in_three_ways(tmp_path, spelled):
-    # Not a state whose spine has two branches: a total is not asked for here, so that one is enough.
-    root = write_synthetic_nmf(tmp_path, truth_of(synthetic_spine("01", counties=1, blocks=1)), rng=3).parent
-    for folder in sorted(root.rglob("State=01")):
-        folder.rename(folder.with_name(spelled))
-    found = read_nmf(root, "01")
-    assert len(found.release.measurements) == 5 * 11
-    assert found.release == read_nmf(root, "001").release
 
 
 def set_column(table, name, values):
@@ -303,6 +270,11 @@ DRIFTS = {
     "no shape": lambda table: table.drop_columns(["query_shape"]),
     "no axes": lambda table: table.drop_columns(["hhgq", "cenrace"]),
     "no sign": lambda table: table.drop_columns([name for name in ("sign",) if name in table.column_names]),
+    "two equal signs": lambda table: (
+        set_column(table, "sign", pc.replace_substring_regex(table["sign"], "^=$", "=="))
+        if "sign" in table.column_names
+        else table
+    ),
     "int64": narrow(pa.int64(), -(2**63), 2**63),
     "int16": narrow(pa.int16(), -(2**15), 2**15 - 1),
     "uint32": narrow(pa.uint32(), 0, 2**31),
