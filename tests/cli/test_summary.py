@@ -105,12 +105,8 @@ def test_json_is_strict_and_says_what_the_interval_is(saved):
         raise AssertionError(f"{name} is no JSON")
 
     found = json.loads(saved()("--format", "json").out, parse_constant=refuse)
-    assert [found[name] for name in ("prob", "interval", "converged", "simulated")] == [
-        0.95,
-        "equal-tailed",
-        True,
-        True,
-    ]
+    told = {"prob": 0.95, "interval": "equal-tailed", "converged": True, "simulated": True}
+    assert {name: found[name] for name in told} == told
     assert found["rows"][2] == {
         "county": "Lake", "published": 5.0, "mean": 5.0, "sd": 0.0, "lower": 5.0, "upper": 5.0,
         "ess_bulk": None, "ess_tail": None, "rhat": None, "determined": True,

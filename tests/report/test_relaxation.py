@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import numpy as np
@@ -102,19 +101,3 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
     assert not Posterior.of(both).relaxed
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
-
-
-def test_on_the_command_line_and_through_a_file(posterior: xr.DataTree, tmp_path, capsys) -> None:
-    from bayesdp.cli import main
-
-    file, written = str(tmp_path / "posterior.nc"), tmp_path / "report.html"
-    posterior.to_netcdf(file, engine="h5netcdf")
-    main(["summary", file])
-    shown = capsys.readouterr().out
-    assert "continuous relaxation: real numbers stand for whole ones and are not rounded" in shown
-    main(["summary", file, "--format", "json", "--query", "margins:education"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["counts"] == "continuous relaxation"
-    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]
-    main(["report", file, "-o", str(written)])
-    assert "Continuous relaxation." in written.read_text("utf-8")

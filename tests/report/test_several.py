@@ -193,3 +193,11 @@ def test_truth_of_several_tables_is_by_name(posterior: xr.DataTree) -> None:
         page(posterior, truth={"x": NOISY})
     told = page(posterior, truth={"died": [5, 1, 8]})
     assert "contains the confidential table" in told
+
+
+def test_a_total_that_is_no_total_keeps_its_name() -> None:
+    query = bdp.LinearQuery(DEATHS, [[1, 2, 0]], names=["total"])
+    own = bdp.Release.from_published(DEATHS, [], [bdp.Exact(query, [5]), bdp.Exact(bdp.Totals(DEATHS), 4)])
+    told = re.sub(r"\s+:", ":", _words(page(_made_up(own, np.full((2, 9, 3), [1, 2, 1]))), "release"))
+    assert "total: 5" in told.replace("Grand total: 4", "")
+    assert "Grand total: 5" not in told
