@@ -260,6 +260,13 @@ def narrow(kind, lowest, highest):
     return change
 
 
+def equal_signs(table):
+    """Equalities are written in two ways."""
+    if "sign" not in table.column_names:
+        return table
+    return set_column(table, "sign", pc.replace_substring_regex(table["sign"], "^=$", "=="))
+
+
 DRIFTS = {
     "order": lambda table: table.take(pa.array(np.random.default_rng(0).permutation(table.num_rows))),
     "columns": lambda table: table.append_column("plb", pa.array([1.0] * len(table))).select(
@@ -270,11 +277,7 @@ DRIFTS = {
     "no shape": lambda table: table.drop_columns(["query_shape"]),
     "no axes": lambda table: table.drop_columns(["hhgq", "cenrace"]),
     "no sign": lambda table: table.drop_columns([name for name in ("sign",) if name in table.column_names]),
-    "two equal signs": lambda table: (
-        set_column(table, "sign", pc.replace_substring_regex(table["sign"], "^=$", "=="))
-        if "sign" in table.column_names
-        else table
-    ),
+    "two equal signs": equal_signs,
     "int64": narrow(pa.int64(), -(2**63), 2**63),
     "int16": narrow(pa.int16(), -(2**15), 2**15 - 1),
     "uint32": narrow(pa.uint32(), 0, 2**31),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
+from bayesdp.cli import main
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
 from bayesdp.posterior.groups import counts_name
@@ -101,3 +103,14 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
     assert not Posterior.of(both).relaxed
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
+
+
+def test_the_command_line_says_so_too(posterior: xr.DataTree, tmp_path, capsys) -> None:
+    file = str(tmp_path / "posterior.nc")
+    posterior.to_netcdf(file, engine="h5netcdf")
+    main(["summary", file])
+    assert "real numbers stand for whole ones and are not rounded" in capsys.readouterr().out
+    main(["summary", file, "--format", "json", "--query", "margins:education"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == "continuous relaxation"
+    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]
