@@ -39,16 +39,6 @@ def test_tables_are_labelled_counts_with_provenance(load, dims, shape):
     assert load().attrs["source"]
 
 
-def test_every_loader_is_tested_here():
-    # Readers of users' files and comparisons have tests of their own in this folder.
-    others = {
-        "demonstration_errors", "code_query", "published_codes", "synthetic_spine", "write_synthetic_nmf", "WIKIMEDIA_TERMS",
-        "WikimediaTerms", "WikimediaViews", "working_population", "statsnz_age_by_sex",
-        *(name for name in datasets.__all__ if name.startswith(("noise_json_of_", "read_"))),
-    }  # fmt: skip
-    assert {load.__name__ for load, _, _ in ALL} == set(datasets.__all__) - others
-
-
 def test_delinquent_children_margins():
     # Working Paper 22, Table 4.
     table = datasets.delinquent_children()
