@@ -115,10 +115,7 @@ def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     place = "table.csv, line 4, column 'count': county="
     for text, told in (
-        (
-            _long("12", "x17", "2", "3"),
-            "line 3, column 'count': what stands at county=A, education=High is not a number",
-        ),
+        (_long("12", "x17", "2", "3"), "line 3, column 'count': what stands at county=A, education=High is not a"),
         (_long("-3", "1", "2", "3"), "table must be at least 0, but county=A, education=Low is not"),
         (_long("3.5", "1", "2", "3"), "table must hold whole numbers, but county=A, education=Low is no whole number"),
         (_long(" 3", "1", "2", "3"), "table.csv, line 2, column 'count': the field has blanks around it"),

@@ -82,8 +82,8 @@ def test_values_that_were_hidden(written, imported):
          None, ("--ignore", "pop"), CELLS),
         (with_columns("pop", 50, 50, 60, 60, 70, 70), (), ["cells are missing", "(--ignore pop,"],
          None, ("--ignore", "pop"), CELLS),
-        (with_columns("note", *[" 12 %"] * 6), ("--ignore", "popp"),
-         ["--ignore popp: no CSV file has a column of that name; noisy.csv has 'county'"], None, ("--ignore", "note"), CELLS),
+        (NOISY, ("--ignore", "popp"), ["--ignore popp: no CSV file has a column of that name; noisy.csv has 'county'"],
+         with_columns("note", *[" 12 %"] * 6), ("--ignore", "note"), CELLS),
         # Without either column nothing is missing; the one that repeats is the group.
         (STATES, (), ["3 of the 6 cells are missing", "--group state=NAME"], None, ("--group", "state=county"), [14, 20, -3]),
         (NOISY.replace("Beta,High,9\n", ""), (),

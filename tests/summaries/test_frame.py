@@ -9,6 +9,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from tests.cli.test_summary import TABLE, draws
+from tests.cli.test_summary import tree as made_up
 
 
 def release(*measured: float) -> bdp.Release:
@@ -21,13 +22,9 @@ def release(*measured: float) -> bdp.Release:
 def tree() -> xr.DataTree:
     """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
     x = draws()
-    determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
-    return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": x, "beta1": x[..., 0].drop_vars("county") / 10, "effect": x / 10}),
-        "/release": release(33, 36).to_dataset(),
-        "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
-        "/diagnostics": xr.Dataset(attrs={"converged": 1, "message": "fine"}),
-    })  # fmt: skip
+    own = made_up(x, beta1=x[..., 0].drop_vars("county") / 10, effect=x / 10)
+    own["release"] = xr.DataTree(release(33, 36).to_dataset())
+    return own
 
 
 def test_counts_totals_and_parameters(tree):
