@@ -31,7 +31,7 @@ def imported(run):
         if result.status:
             failed(result)
             return result.err
-        return Release.from_netcdf("release.nc").values.values.reshape(-1).tolist()
+        return Release.from_netcdf("release.nc").measurements[0].labelled.values.reshape(-1).tolist()
 
     return call
 
