@@ -55,7 +55,9 @@ def made_up(released, tmp_path, monkeypatch):
         journal = Journal(partial, {"seed": 1})
         for number in range(3):
             journal.add({"number": number, "rank": 7})
-        return xr.DataTree.from_dict({"prior_sbc": values, "verdict": xr.Dataset(attrs={"message": "made up", "calibrated": 1})})
+        return xr.DataTree.from_dict(
+            {"prior_sbc": values, "verdict": xr.Dataset(attrs={"message": "made up", "calibrated": 1})}
+        )
 
     for place, name, own in (
         (fit, "_drawn", drawn),
