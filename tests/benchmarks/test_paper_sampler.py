@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from bayesdp.papers.integer_subspace import BasisLaw
-from benchmarks.paper_sampler.double_geometric import draw_double_geometric, jump_rates, tune_jumps
+from benchmarks.paper_sampler.double_geometric import draw_double_geometric, tune_jumps
 from tests.lattices.oracles import CASES, LEVEL, lattice_points, law_on, one_way, pvalue
 from tests.papers.coupled_chains import Plane
 
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]
 
 
-# 24 tests at the level LEVEL: a correct sampler with other seeds fails one of them in 420 runs.
+# 12 tests at the level LEVEL: a correct sampler with other seeds fails one of them in 840 runs.
 @pytest.mark.parametrize("tuned", [False, True])
-@pytest.mark.parametrize("case", ["2x2", "3x3", "totals", "general"])
+@pytest.mark.parametrize("case", ["3x3", "general"])
 @pytest.mark.parametrize(("law", "scale"), LAWS)
 def test_noise_follows_its_law(case, law, scale, tuned, make_rng):
     invariants, reach = CASES[case]
@@ -57,23 +57,3 @@ def test_tuned_jumps_have_the_scale_of_the_noise(make_rng):
     rates = -np.log(tune_jumps(BasisLaw.of(one_way(4, 4), "gaussian", 100.0), make_rng(1), burn_in=20_000))
     # The noise of a coordinate has scale 50 given the others.
     assert ((rates > 0.2 / 50) & (rates < 2.1 / 50)).all()
-
-
-def test_tuned_jumps_move_further_than_the_papers(make_rng):
-    target = BasisLaw.of(one_way(4, 4), "l1", 0.05)
-
-    def mean_square(a) -> float:
-        chain = draw_double_geometric(target, a, make_rng(2), draws=20_000, burn_in=2000)[0]
-        return float((np.diff(chain, axis=0) ** 2).sum(axis=1).mean())
-
-    assert mean_square(tune_jumps(target, make_rng(1))) > 4 * mean_square(math.exp(-1))
-
-
-def test_wrong_arguments(make_rng):
-    target = BasisLaw.of(one_way(2, 3), "l1", 0.5)
-    with pytest.raises(ValueError, match=r"strictly between 0 and 1, got 1\.0"):
-        jump_rates(target, np.array([0.5, 1.0]))
-    with pytest.raises(ValueError, match=r"each of the 2 basis vectors, got shape \(3,\)"):
-        jump_rates(target, np.array([0.5, 0.5, 0.5]))
-    with pytest.raises(ValueError, match="at least 100 sweeps, got 99"):
-        tune_jumps(target, make_rng(1), burn_in=99)

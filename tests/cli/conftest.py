@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import xarray as xr
 
 from bayesdp.cli import main
 
 NOISY = "county,education,count\nAlpha,Low,14\nAlpha,High,-2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n"
 MARGINS = "county,education,total\nAlpha,,16\nBeta,,30\nGamma,,10\n,Low,38\n,High,18\n"
 TABLE = "county,education,count\nAlpha,Low,15\nAlpha,High,1\nBeta,Low,20\nBeta,High,10\nGamma,Low,3\nGamma,High,7\n"
+LAW = ("--law", "discrete-gaussian sigma=5")
+IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", *LAW, "-o")
+"""With a file after it."""
+RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism", "lattice-laplace", "--epsilon", "1")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Result(NamedTuple):
@@ -35,6 +42,12 @@ def failed(result: Result, *words: str) -> None:
         assert word in result.err
 
 
+def posterior(path: str = "posterior.nc") -> xr.DataTree:
+    """What is in a file of draws."""
+    with xr.open_datatree(path, engine="h5netcdf") as tree:
+        return tree.load()
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys) -> Run:
     """Run the command line in a folder with example files; ``run("import", "noisy.csv", ...)``."""
@@ -53,3 +66,20 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
         return Result(status, out, err)
 
     return call
+
+
+@pytest.fixture
+def released(run) -> Run:
+    """The same, with ``release.nc`` made of the example files."""
+    assert run(*IMPORT, "release.nc").status == 0
+    return run
+
+
+@pytest.fixture
+def foreground() -> Iterator[None]:
+    """Signals as a shell in the foreground has them, and as they were afterwards: tests may run in its background."""
+    numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, own) for number, own in numbers.items()}
+    yield
+    for number, own in before.items():
+        signal.signal(number, own)

@@ -28,11 +28,6 @@ PLACES = {
     "diagnostics": ("bayesdp.inference.sampling", "diagnose", 1),
     "prior draws": ("bayesdp.inference", "add_prior_predictive", 1),
     "writing again": ("bayesdp.storage.atomic", "sync_file", 2),
-    "simulating": ("bayesdp.calibration.runs", "Journal.add", 2),
-    "releasing": ("bayesdp.cli.files", "write_release", 1),
-    "saving": ("bayesdp.cli.calibrate", "_save", 1),
-    "rendering": ("bayesdp.report.page", "page", 1),
-    "printing": ("builtins", "print", 1),
 }
 """Where: a module, a function in it, and at which call."""
 
@@ -44,13 +39,12 @@ ORPHANS = 15.0
 
 
 class Job(NamedTuple):
-    """One run: a command, a folder to run in, where to send which signal, and at how many further places to send it again."""
+    """One run: a command, a folder to run in, and where to send which signal."""
 
     command: list[str]
     folder: str
     place: str
     signal: str
-    hammer: bool = False
 
 
 class Ended(NamedTuple):
@@ -63,8 +57,8 @@ class Ended(NamedTuple):
     left: list[str]
 
 
-def _replace(place: str, job: Job) -> None:
-    module_name, name, which = PLACES[place]
+def _replace(job: Job) -> None:
+    module_name, name, which = PLACES[job.place]
     owner: Any = importlib.import_module(module_name)
     *parents, last = name.split(".")
     for parent in parents:
@@ -75,12 +69,11 @@ def _replace(place: str, job: Job) -> None:
 
     def signalled(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
-        if os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None):
-            calls += 1
-            if calls == which or (job.hammer and calls > which):
-                if job.signal == "SIGKILL":
-                    os.kill(main, signal.SIGKILL)
-                os.killpg(0, signal.Signals[job.signal])
+        calls += os.getpid() == main
+        if os.getpid() == main and calls == which:
+            if job.signal == "SIGKILL":
+                os.kill(main, signal.SIGKILL)
+            os.killpg(0, signal.Signals[job.signal])
         return real(*args, **kwargs)
 
     setattr(owner, last, signalled)
@@ -94,10 +87,7 @@ def _run(job: Job) -> None:
     for name in ("SIGTERM", "SIGHUP"):
         signal.signal(signal.Signals[name], signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
-    _replace(job.place, job)
-    if job.hammer:
-        for place in ("limits", "writing", "diagnostics", "prior draws"):
-            _replace(place, job)
+    _replace(job)
     status = main(job.command)
     sys.stdout.flush()
     sys.stderr.flush()

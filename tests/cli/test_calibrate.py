@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 import xarray as xr
+
+from bayesdp.calibration import sbc
+from tests.calibration import models
+from tests.cli.conftest import ROOT, posterior
 
 MODEL = """
 import numpy as np
@@ -60,7 +63,7 @@ def test_a_right_model(files):
     assert "running the code in right.py" in done.err
     assert "No sign of miscalibration" in done.out
     assert not Path("sbc.nc.partial.jsonl").exists()
-    tree = xr.open_datatree("sbc.nc", engine="h5netcdf").load()
+    tree = posterior("sbc.nc")
     assert tree["prior_sbc"].sizes["draw"] == 12
     assert "largest" in tree["prior_sbc"]
     assert tree.attrs["command"].startswith("bayesdp calibrate right.py")
@@ -81,40 +84,41 @@ def test_a_wrong_model_has_a_status_of_its_own(files):
 
 @pytest.mark.slow
 def test_workers_get_the_users_functions_and_the_same_ranks(files):
-    assert files("calibrate", "right.py", "--n", "4", *QUICK, "-o", "one.nc").status == 0
-    assert files("calibrate", "right.py", "--n", "4", "--workers", "2", *QUICK, "-o", "two.nc").status == 0
-    one, two = (xr.open_datatree(f"{k}.nc", engine="h5netcdf").load() for k in ("one", "two"))
-    assert one["prior_sbc"].to_dataset().identical(two["prior_sbc"].to_dataset())
+    for name, workers in (("one.nc", "1"), ("two.nc", "2")):
+        assert files("calibrate", "right.py", "--n", "4", "--workers", workers, *QUICK, "-o", name).status == 0
+    xr.testing.assert_identical(*(posterior(name)["prior_sbc"].to_dataset() for name in ("one.nc", "two.nc")))
 
 
-def test_bad_input_is_one_line(files):
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("empty.py -o s.nc", "defines no function simulate(rng)"),
+        ("broken.py -o s.nc", "broken.py, line 1"),
+        ("nowhere.py -o s.nc", "there is no file"),
+        ("right.py -o s.csv", "written to a .nc file"),
+        ("right.py -o nowhere/s.nc", "does not exist"),
+        ("right.py -o there.nc", "'there.nc' exists already"),
+        ("right.py -o s.nc --report s.pdf", "written to an .html file"),
+        ("right.py -o s.nc --n 0", "--n must be"),
+        ("right.py -o s.nc --workers 2 --scheduler tcp://a:1", "not both"),
+        ("right.py -o s.nc --false-alarm 2", "--false-alarm must lie strictly between 0 and 1"),
+    ],
+)
+def test_bad_input_is_one_line(files, arguments, told):
     Path("empty.py").write_text("x = 1\n")
     Path("broken.py").write_text("def simulate(:\n")
-    for arguments, told in (
-        (("empty.py", "-o", "s.nc"), "defines no function simulate(rng)"),
-        (("broken.py", "-o", "s.nc"), "broken.py, line 1"),
-        (("nowhere.py", "-o", "s.nc"), "there is no file"),
-        (("right.py", "-o", "s.csv"), "written to a .nc file"),
-        (("right.py", "-o", "nowhere/s.nc"), "does not exist"),
-        (("right.py", "-o", "s.nc", "--report", "s.pdf"), "written to an .html file"),
-        (("right.py", "-o", "s.nc", "--n", "0"), "--n must be"),
-        (("right.py", "-o", "s.nc", "--workers", "2", "--scheduler", "tcp://a:1"), "not both"),
-        (("right.py", "-o", "s.nc", "--false-alarm", "2"), "--false-alarm must lie strictly between 0 and 1"),
-    ):
-        done = files("calibrate", *arguments)
-        assert done.status == 2
-        assert told in done.err
-        assert "Traceback" not in done.err
     Path("there.nc").write_text("")
-    assert files("calibrate", "right.py", "-o", "there.nc").status == 2
+    done = files("calibrate", *arguments.split())
+    assert done.status == 2
+    assert told in done.err
+    assert "Traceback" not in done.err
 
 
 def test_ctrl_c_keeps_what_has_ended_and_another_file_is_not_mixed_in(files):
     """In a process of its own, that gets the signal as a terminal would send it."""
     command = [sys.executable, "-c", DRIVER, "calibrate", "right.py", "--n", "100000", *QUICK, "-o", "sbc.nc"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True, env=environment
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     partial = Path("sbc.nc.partial.jsonl")
     deadline = time.monotonic() + 240
@@ -126,38 +130,30 @@ def test_ctrl_c_keeps_what_has_ended_and_another_file_is_not_mixed_in(files):
     assert process.returncode == 130
     assert "the same command goes on from there" in told
     assert "Traceback" not in told
-    lines = partial.read_text().splitlines()
-    assert all('"error"' not in line for line in lines)
-    Path("right.py").write_text(Path("right.py").read_text() + "\n# another version\n")
-    changed = files("calibrate", "right.py", "--n", "5", *QUICK, "-o", "sbc.nc")
+    assert '"error"' not in partial.read_text()
+    again = ("calibrate", "right.py", "--n", "5", *QUICK, "-o", "sbc.nc")
+    right = Path("right.py").read_text()
+    Path("right.py").write_text(right + "\n# another version\n")
+    changed = files(*again)
     assert changed.status == 2
     assert "its identity is" in changed.err
-    Path("right.py").write_text(MODEL.replace("EPSILON", "1.0"))
-    resumed = files("calibrate", "right.py", "--n", "5", *QUICK, "-o", "sbc.nc")
+    Path("right.py").write_text(right)
+    resumed = files(*again)
     assert resumed.status == 0, resumed.err
 
 
-def test_ctrl_c_in_the_middle_of_a_fit_is_not_a_short_posterior(tmp_path):
+def test_ctrl_c_in_the_middle_of_a_fit_is_not_a_short_posterior(tmp_path, foreground):
     """PyMC itself would give back the draws so far, as if they were all."""
-    from bayesdp.calibration import sbc
-    from tests.calibration import models
-
     path = tmp_path / "run.jsonl"
-    pressed = threading.Event()
+    pressed = []
 
     def press(trace, draw):
-        if path.read_text().count("\n") == 2 and draw.draw_idx == 60 and not pressed.is_set():
-            pressed.set()
-            os.kill(os.getpid(), signal.SIGINT)
+        if path.read_text().count("\n") == 2 and draw.draw_idx == 60 and not pressed:
+            pressed.append(draw)
+            signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            sbc(
-                models.simulate_pair, models.build_pair, n=4, seed=1, path=path, draws=100, tune=10,
-                progressbar=False, callback=press,
-            )  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert pressed.is_set()
+    quick = {"draws": 100, "tune": 10, "progressbar": False, "callback": press}
+    with pytest.raises(KeyboardInterrupt):
+        sbc(models.simulate_pair, models.build_pair, n=4, seed=1, path=path, **quick)
+    assert pressed
     assert path.read_text().count("\n") == 2  # the head and simulation 0

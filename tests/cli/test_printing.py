@@ -13,9 +13,7 @@ import pytest
 
 from bayesdp.cli.errors import announce, run_safely, say, show
 from bayesdp.release import Release
-
-RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism", "lattice-laplace", "--epsilon", "1")
-IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5")
+from tests.cli.conftest import IMPORT, RELEASE
 
 
 class Full(io.StringIO):
@@ -29,42 +27,45 @@ class Full(io.StringIO):
         raise OSError(self.code, os.strerror(self.code))
 
 
-def outputs() -> list:
-    ascii_only = io.TextIOWrapper(io.BytesIO(), "ascii")
-    return [Full(errno.ENOSPC), Full(errno.EPIPE), None, ascii_only]
+def ascii_only() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), "ascii")
 
 
-@pytest.mark.parametrize("which", range(4), ids=["full", "pipe", "closed", "ascii"])
-@pytest.mark.parametrize("command", [RELEASE, IMPORT], ids=["release", "import"])
-def test_what_is_written_is_no_failure(run, monkeypatch, command, which):
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        (RELEASE, lambda: Full(errno.ENOSPC), "No space left on device"),
+        (RELEASE, lambda: Full(errno.EPIPE), None),
+        (RELEASE, lambda: None, "is closed"),
+        (RELEASE, ascii_only, "its encoding, ascii, has no"),
+        (IMPORT[:-1], lambda: Full(errno.ENOSPC), "No space left on device"),
+    ],
+    ids=["full", "pipe", "closed", "ascii", "import"],
+)
+def test_what_is_written_is_no_failure(run, monkeypatch, command, output, told):
     Path("table.csv").write_text(Path("table.csv").read_text().replace("Alpha", "Älpha"))
     with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", outputs()[which])
+        patch.setattr(sys, "stdout", output())
         result = run(*command, "-o", "out.nc")
     assert result.status == 0, result.err
     assert isinstance(Release.from_netcdf("out.nc"), Release)
-    reasons = [
-        "No space left on device",
-        None,
-        "is closed",
-        "its encoding, ascii, has no" if command is RELEASE else None,
-    ]
-    if reasons[which]:
+    if told:
         assert "written to out.nc; no more could be said of it" in result.err
-        assert reasons[which] in result.err
+        assert told in result.err
     assert result.err.count("\n") <= 2
 
 
-def test_what_is_only_printed_is_a_failure(monkeypatch, capsys):
-    for own, told in zip(outputs(), ("No space left on device", None, "closed", "has no '\\xc4'"), strict=True):
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdout", own)
-            if told is None:  # `| head`
-                show("Älpha")
-            else:
-                with pytest.raises(OSError, match="standard output") as caught:
-                    show("Älpha")
-                assert told in str(caught.value)
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [(Full(errno.ENOSPC), "No space left on device"), (None, "closed"), (ascii_only(), r"has no '\\xc4'")],
+)
+def test_what_is_only_printed_is_a_failure(monkeypatch, output, told):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", output)
+        with pytest.raises(OSError, match=f"standard output.*{told}"):
+            show("Älpha")
+        patch.setattr(sys, "stdout", Full(errno.EPIPE))
+        show("Älpha")  # `| head` is none
 
 
 def test_standard_error_that_is_full_or_closed_changes_nothing(monkeypatch, capsys):
@@ -82,22 +83,15 @@ def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys):
     def broken(args):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    args = type("Arguments", (), {"command": "fit"})
-    assert run_safely(broken, args) == 2
+    assert run_safely(broken, type("Arguments", (), {"command": "fit"})) == 2
     assert capsys.readouterr().err == "bayesdp fit: error: [Errno 32] Broken pipe\n"
 
 
-def test_ctrl_c_while_a_release_is_written_comes_too_late(run, monkeypatch):
+def test_ctrl_c_while_a_release_is_written_comes_too_late(run, monkeypatch, foreground):
     """To run the command again would make a second release, with other noise."""
-    link, before = os.link, signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def pressed(source, target):
-        signal.raise_signal(signal.SIGINT)
-        link(source, target)
-
-    monkeypatch.setattr(os, "link", pressed)
+    link = os.link
+    monkeypatch.setattr(os, "link", lambda source, target: signal.raise_signal(signal.SIGINT) or link(source, target))
     result = run(*RELEASE, "-o", "out.nc")
-    signal.signal(signal.SIGINT, before)
     assert result.status == 0
     assert "interrupted, but out.nc had been written" in result.err
     assert Path("out.nc").exists()

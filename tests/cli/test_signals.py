@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,23 +16,12 @@ from bayesdp._interrupts import deferred, handled, interrupt, received
 from bayesdp.cli.errors import interrupt_status, terminating_signals
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import replacing
+from tests.cli.conftest import ROOT
 
 pytestmark = pytest.mark.system
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
-
-@pytest.fixture
-def defaults():
-    """Signals as a shell in the foreground has them, and as they were afterwards."""
-    numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
-    before = {number: signal.signal(number, own) for number, own in numbers.items()}
-    yield
-    for number, own in before.items():
-        signal.signal(number, own)
-
-
-def test_only_the_command_line_takes_them_and_gives_them_back(defaults):
+def test_only_the_command_line_takes_them_and_gives_them_back(foreground):
     with terminating_signals():
         for name, status in (("SIGTERM", 143), ("SIGHUP", 129)):
             with pytest.raises(KeyboardInterrupt):
@@ -51,7 +39,7 @@ def test_only_the_command_line_takes_them_and_gives_them_back(defaults):
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL  # of a user's process: not ours
 
 
-def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(defaults):
+def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(foreground):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the background of a shell
     with terminating_signals():
@@ -73,41 +61,34 @@ def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(defaults
     assert found == [signal.SIG_DFL]
 
 
-def test_an_interrupt_waits_until_a_file_is_written(defaults, tmp_path):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(foreground, tmp_path, overwrite):
+    path = tmp_path / "a.txt"
 
-    def write(overwrite):
-        with replacing(tmp_path / "a.txt", overwrite=overwrite) as temporary:
+    def write(error: Exception | None = None):
+        with replacing(path, overwrite=overwrite) as temporary:
             signal.raise_signal(signal.SIGINT)
             temporary.write_text("complete")
             signal.raise_signal(signal.SIGINT)
-
-    for overwrite in (False, True):
-        with pytest.raises(KeyboardInterrupt):
-            write(overwrite)
-        assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-        assert (tmp_path / "a.txt").read_text() == "complete"
-
-
-def test_a_full_disk_is_told_though_there_was_an_interrupt(defaults, tmp_path):
-    def write():
-        with replacing(tmp_path / "a.txt"):
-            signal.raise_signal(signal.SIGINT)
-            raise OSError("no room")
+            if error:
+                raise error
 
     with pytest.raises(OSError, match="no room"):
-        write()
+        write(OSError("no room"))
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "complete"
 
 
-def _fit_on_a_terminal(run, draws: int, at_start) -> tuple[subprocess.Popen, int]:
+def _fit_on_a_terminal(draws: int, at_start) -> tuple[subprocess.Popen, int]:
     """A fit whose progress bar is being drawn, and our end of its terminal."""
-    arguments = ("import", "noisy.csv", "--exact", "margins.csv", "--law", "discrete-gaussian sigma=5", "-o", "r.nc")
-    assert run(*arguments).status == 0
     main, terminal = pty.openpty()
-    fit = ["fit", "r.nc", "--chains", "2", "--draws", str(draws), "--tune", "10", "-o", "p.nc"]
+    fit = f"fit release.nc --chains 2 --draws {draws} --tune 10 -o p.nc".split()
     process = subprocess.Popen(
         [sys.executable, "-m", "bayesdp", *fit], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-        env=ENVIRONMENT | {"TERM": "xterm"}, preexec_fn=at_start,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, preexec_fn=at_start,
     )  # fmt: skip
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
@@ -118,13 +99,13 @@ def _fit_on_a_terminal(run, draws: int, at_start) -> tuple[subprocess.Popen, int
 
 
 @pytest.mark.slow
-def test_a_closed_terminal_keeps_the_draws(run):
+def test_a_closed_terminal_keeps_the_draws(released):
     """The progress bar cannot be drawn any more, nor can anything be said."""
     # The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start.
-    process, main = _fit_on_a_terminal(run, 1_000_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
-    reader = threading.Thread(target=_read_for, args=(main, 2.0))
-    reader.start()
-    reader.join()
+    process, main = _fit_on_a_terminal(1_000_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    until = time.monotonic() + 2.0
+    while time.monotonic() < until:
+        os.read(main, 65536)
     os.close(main)  # whoever had the terminal is gone; without a controlling terminal the shell passes SIGHUP on
     os.killpg(process.pid, signal.SIGHUP)
     assert process.wait(timeout=400) == 129
@@ -134,17 +115,11 @@ def test_a_closed_terminal_keeps_the_draws(run):
 
 
 @pytest.mark.slow
-def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(run):
+def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(released):
     """Under nohup SIGHUP is ignored: the run goes on to its end."""
-    process, main = _fit_on_a_terminal(run, 20_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process, main = _fit_on_a_terminal(20_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     os.close(main)
     assert process.wait(timeout=400) == 0
     tree, _ = read_posterior("p.nc")
     assert "interrupted" not in tree.attrs
     assert tree["posterior"].sizes["draw"] == 20000
-
-
-def _read_for(terminal: int, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        os.read(terminal, 65536)

@@ -26,25 +26,11 @@ class TooFewBinsError(AssertionError):
 def chi_square_pvalue(
     observed: npt.ArrayLike, expected: npt.ArrayLike, *, least: float = LEAST, pool: Pool = "rest", fewest: int = 2
 ) -> float:
-    """P-value of numbers of draws in bins, expected numbers known without estimating anything.
+    """P-value of numbers of draws in bins, expected numbers known without estimating anything, with equal sums.
 
-    Parameters
-    ----------
-    observed, expected : array_like, shape (bins,)
-        With equal sums. A bin that is expected 0 times and observed makes the p-value 0.
-    least : float
-        Bins expected fewer times are pooled; 0 pools none.
-    pool : {"rest", "neighbours"}
-        All rare bins into one (into the last common one, if even that is rare), or neighbours until there are enough.
-    fewest : int
-        The least number of bins after pooling, 2 or more.
-
-    Raises
-    ------
-    TooFewBinsError
-        If fewer bins are left: such a comparison would accept any draws.
-    ValueError
-        If the sums differ, so that the expected numbers are not those of the draws.
+    A bin that is expected 0 times and observed makes it 0. Bins expected fewer than `least` times are pooled: all of them
+    into one (into the last common one, if even that is rare), or with their neighbours. Fewer than `fewest` bins, or than
+    two, are an error: such a comparison would accept any draws.
     """
     seen, meant = np.asarray(observed, np.float64).reshape(-1), np.asarray(expected, np.float64).reshape(-1)
     if seen.shape != meant.shape or not np.isclose(seen.sum(), meant.sum(), rtol=1e-4):
@@ -87,17 +73,9 @@ def _pooled_neighbours(seen: Floats, meant: Floats, least: float) -> tuple[Float
 
 
 def elsewhere_pvalue(draws: npt.ArrayLike, value: float, probability: float) -> float:
-    """P-value of draws of a law that is nearly certain: how often they are elsewhere than at its one common value.
+    """P-value of draws of a law that is nearly certain: how often they are not at its one common value.
 
-    An exact binomial test of both sides: for laws whose rare values together are expected too seldom for a chi-square test.
-
-    Parameters
-    ----------
-    draws : array_like, shape (n,)
-    value : float
-        The common value.
-    probability : float
-        Of all others together.
+    An exact binomial test of both sides, for values whose `probability` together is too small for a chi-square test.
     """
     elsewhere = np.asarray(draws) != value
     found, law = np.count_nonzero(elsewhere), binom(elsewhere.size, probability)
@@ -113,18 +91,10 @@ def draws_pvalue(
     least: float = LEAST,
     fewest: int = 2,
 ) -> float:
-    """P-value of draws of numbers or vectors against their mass on a list of points.
+    """P-value of draws of numbers or vectors against their mass on a list of points, the rest of which is elsewhere.
 
-    Parameters
-    ----------
-    draws : array_like, shape (n,) or (n, cells)
-    points : array_like, shape (m,) or (m, cells)
-    probability : array_like, shape (m,)
-        Summing to 1 or less: what is missing is the mass elsewhere.
-    complete : bool
-        Whether the points are all there is, so that a draw elsewhere makes the p-value 0; else such draws are in the
-        class of rare points.
-    least, fewest : see `chi_square_pvalue`
+    With `complete` the points are all there is, so that a draw elsewhere makes the p-value 0; else such draws are in the
+    class of rare points. For `least` and `fewest` see `chi_square_pvalue`.
     """
     drawn, mass = np.asarray(draws), np.asarray(probability, np.float64)
     rows = drawn.reshape(len(drawn), -1)

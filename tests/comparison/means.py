@@ -16,17 +16,9 @@ LEAST_EFFECTIVE = 150
 
 
 def assert_mean(draws: Floats, exact: float, sd: float, what: str, *, errors: float = STANDARD_ERRORS) -> None:
-    """A mean of dependent draws (chain, draw) against its exact value, in Monte Carlo standard errors.
+    """A mean of dependent draws (chain, draw) against that of their law, in Monte Carlo standard errors.
 
-    Parameters
-    ----------
-    draws : array, shape (chain, draw)
-    exact, sd : float
-        Mean and standard deviation of the law of one draw.
-    what : str
-        For the message.
-    errors : float
-        False alarms: ``2 norm.sf(errors)``.
+    False alarms: ``2 norm.sf(errors)``.
     """
     size = draws.size
     spread = float(np.ptp(draws))

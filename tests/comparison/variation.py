@@ -50,14 +50,7 @@ def assert_close_in_variation(
 ) -> None:
     """Compare draws of indices of points, shape (n,) if independent or (chain, draw), with a law on the points.
 
-    Parameters
-    ----------
-    index : int64 array
-    probability : array_like, shape (points,)
-    rate : float
-        False alarms, for independent draws or an effective size that is right.
-    largest : float
-        The comparison is an error if its limit is larger than this: too few draws to show anything.
+    `rate` is that of false alarms, if the effective size is right; a limit above `largest` is an error: it shows nothing.
     """
     p = np.asarray(probability, np.float64)
     if np.count_nonzero(p > 0.0) < 2:

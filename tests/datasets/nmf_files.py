@@ -41,41 +41,37 @@ DETAILED = [
 ]
 
 
+KINDS = [4000, 3, 0, 40, 0, 200, -4, 30]
+
+
+def limits() -> list[dict[str, Any]]:
+    """What is known of persons by kind of quarters in the one county."""
+    by_kind, shape = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
+    return [
+        row(VERMONT, "hhgq_total_lb_con", by_kind, shape, [0, 5, 0, 20, 0, 0, 0, 0], sign=">="),
+        row(VERMONT, "hhgq_total_ub_con", by_kind, shape, [6000] * 8, sign="<="),
+    ]
+
+
 def minimal(root: Path) -> Path:
     """The fixture of the notes on the format: one county, persons and housing units."""
     person = root / "US_Person_PL_PROD" / "County.parquet"
+    one, all_of, by_kind = [1, 1, 1, 1], ("*",) * 4, ("hhgq", "*", "*", "*")
     write_rows(
         person / "DPQuery/State=50/part-0.parquet",
         [
-            row(VERMONT, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [4270], 100.0),
-            row(VERMONT, "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [4000, 3, 0, 40, 0, 200, -4, 30], 100.0),
+            row(VERMONT, "total_dpq", all_of, one, [4270], 100.0),
+            row(VERMONT, "hhgq_dpq", by_kind, [8, 1, 1, 1], KINDS, 100.0),
             row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
         ],
     )
-    write_rows(
-        person / "Constraint/State=50/part-0.parquet",
-        [
-            row(
-                VERMONT,
-                "hhgq_total_lb_con",
-                ("hhgq", "*", "*", "*"),
-                [8, 1, 1, 1],
-                [0, 5, 0, 20, 0, 0, 0, 0],
-                sign=">=",
-            ),
-            row(VERMONT, "hhgq_total_ub_con", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], [6000] * 8, sign="<="),
-            row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), [1, 1, 1, 1], [0], sign="="),
-        ],
-    )
+    minors = row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), one, [0], sign="=")
+    write_rows(person / "Constraint/State=50/part-0.parquet", [*limits(), minors])
     unit = root / "US_Unit_PL_PROD" / "County.parquet"
-    write_rows(
-        unit / "DPQuery/State=50/part-0.parquet",
-        [row(VERMONT, "detailed_dpq", ("detailed",), [2], [30, 80], 25.0, axes=("h1",))],
-    )
-    write_rows(
-        unit / "Constraint/State=50/part-0.parquet",
-        [row(VERMONT, "total_con", ("*",), [1], [100], sign="=", axes=("h1",))],
-    )
+    units = row(VERMONT, "detailed_dpq", ("detailed",), [2], [30, 80], 25.0, axes=("h1",))
+    write_rows(unit / "DPQuery/State=50/part-0.parquet", [units])
+    total = row(VERMONT, "total_con", ("*",), [1], [100], sign="=", axes=("h1",))
+    write_rows(unit / "Constraint/State=50/part-0.parquet", [total])
     return root
 
 
@@ -102,3 +98,13 @@ def split_state(seed=0):
 def rewrite(file: Path, change) -> None:
     """Change the table of a parquet file."""
     pq.write_table(change(pq.read_table(file, partitioning=None)), file)
+
+
+def file_of(root: Path, level: str = "Tract", kind: str = "DPQuery") -> Path:
+    """The one file of persons of a level of the state 50."""
+    return root / f"US_Person_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
+
+
+def reasons(found: Any) -> dict[str, str]:
+    """What was not used, and why."""
+    return {own.what: own.reason for own in found.unused}

@@ -8,19 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.datasets import demonstration_errors, read_county_demonstration
-from bayesdp.tables import read_office_csv
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 CALIFORNIA = SHARED / "das_2022-03_dhc_demo_california_counties.csv"
-NHGIS = """gisjoin,name,state,H72001_dp,H72002_dp,H72001_sf,H72002_sf
-G0100010,Autauga County,01,54563,27,54571,30
-G0100030,"Baldwin County, Alabama",01,182265,0,182265,1
-G0600030,Alpine County,06,1181,4,1175,3
-"""
 AGES = 23
 
 
@@ -55,23 +48,11 @@ def write(tmp_path):
     return write
 
 
-def test_a_privacy_protected_file_of_nhgis_is_a_wide_table(write):
-    """Pairs of columns, as the system made a number and as Summary File 1 has it."""
-    header = r"(?P<code>\w+)_(?P<version>dp|sf)"
-    [table] = read_office_csv(
-        write(NHGIS), layout="wide", dims=["gisjoin"], header=header, ignore=["name", "state"], totals={"code": []}
-    )
-    assert table.labelled.sel(version="dp").values.tolist() == [[54563, 27], [182265, 0], [1181, 4]]
-    assert table.labelled.sel(version="sf", code="H72001").values.tolist() == [54571, 182265, 1175]
-
-
 def test_a_demonstration_is_no_release(write):
     law = bdp.noise.DiscreteGaussian(sigma=3.0)
     counties = read_county_demonstration(write(_counties(ROWS)))
     for name in ("demonstration", "demonstration_origin", "demonstration_age"):
-        with pytest.raises(
-            ValueError, match="postprocessing is 'made whole, nonnegative and consistent by the TopDown algorithm'"
-        ):
+        with pytest.raises(ValueError, match="'made whole, nonnegative and consistent by the TopDown algorithm'"):
             bdp.Measured(bdp.Identity(counties[name]), counties[name], law)
     census = counties["census"]
     assert bdp.Measured(bdp.Identity(census), census, law).values.sum() == int(census.sum())
@@ -92,21 +73,21 @@ def test_counties_are_labelled(write):
     assert int(tables["demonstration_origin"].sel(county="06001", origin="Hispanic")) == 10
 
 
-def test_files_of_counties_that_are_not_right_are_refused(write):
-    def changed(row, column, value):
-        rows = [list(own) for own in ROWS]
-        rows[row][column] = value
-        return write(_counties(rows))
-
-    for row, column, value, message in [
+@pytest.mark.parametrize(
+    ("row", "column", "value", "message"),
+    [
         (0, 0, "6", "line 2, column 'state_fips': a code must have 2 digits"),
         (1, 1, "001", "line 3: '06001' is there already, in line 2"),
         (0, 3, "x", "line 2, column .*pop2010_census.*got 'x'"),
         (1, 5, 41, "line 3: the origins add up to 46, and not to 45"),
         (0, 14, 1, "line 2: the ages of males add up to 254, and not to 253"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            read_county_demonstration(changed(row, column, value))
+    ],
+)
+def test_files_of_counties_that_are_not_right_are_refused(write, row, column, value, message):
+    rows = [list(own) for own in ROWS]
+    rows[row][column] = value
+    with pytest.raises(ValueError, match=message):
+        read_county_demonstration(write(_counties(rows)))
 
 
 def test_errors_by_size_are_those_of_their_definition():
@@ -140,24 +121,11 @@ def test_california_in_the_demonstration_of_2022():
     assert found["units"].tolist() == [3, 20, 26, 9, 58]
     assert found.loc["all", ["exact", "mean", "largest", "total"]].tolist() == [5, 0.0, 6, 0]
     assert found["root_mean_square"].round(2).tolist() == [3.51, 2.46, 2.57, 2.26, 2.55]
-    # In percent the small pay: three counties below 10,000 by 0.05, nine above a million by 0.00006.
-    assert found["percent"].round(5).tolist() == [0.04964, 0.00468, 0.0006, 0.00006, 0.00034]
-    # Small counties come out too large and large ones too small, as where negative numbers become 0; 58 are too few to tell.
-    assert found["mean"].round(2).tolist() == [1.67, 0.35, -0.08, -1.11, 0.0]
-    error = tables["demonstration"] - tables["census"]
-    assert error.sel(county="06003").item() == 6  # Alpine, the smallest: 1,181 in the place of 1,175
-    # Absolute errors do not go with size: rank correlation.
-    assert abs(stats.spearmanr(np.abs(error.values), tables["census"].values).statistic) < 0.1
     # What the reader has checked: tables of origin, sex and age have the same county totals.
     ages = tables["demonstration_age"]
     assert int(ages.sum()) == 37_253_956
     assert ages.sum("county").sel(sex="male", age="0-4").item() == int(ages.sel(sex="male", age="0-4").sum())
-
-
-@pytest.mark.skipif(not CALIFORNIA.is_file(), reason="no demonstration file; BAYESDP_SHARED_DATA names its folder")
-def test_the_census_beside_the_demonstration_is_that_of_the_file_of_all_counties():
-    tables = read_county_demonstration(CALIFORNIA)
+    # The census beside it is that of the file of all counties.
     whole = bdp.datasets.read_county_populations(SHARED / "census2010_us_counties.csv")
-    own = whole.isel(county=whole["state"].values == "California")
     names = [f"California: {name}" for name in tables["name"].values]
-    assert own.sel(county=names).values.tolist() == tables["census"].values.tolist()
+    assert whole.sel(county=names).values.tolist() == tables["census"].values.tolist()

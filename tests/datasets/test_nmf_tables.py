@@ -21,37 +21,25 @@ P12 = dict.fromkeys(("relgq", "hispanic", "cenrace"), "*")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_lines_are_the_sums_of_those_below_them(name):
-    query = code_query(frame_of(name, **(P12 if name == "P12" else {})), name)
-    matrix = query.matrix.toarray()
-    lines = TABLES[name].lines
-    assert matrix.max() == 1
-    for i, line in enumerate(lines):
-        below = []
-        for j in range(i + 1, len(lines)):
-            if lines[j].depth <= line.depth:
-                break
-            if lines[j].depth == line.depth + 1:
-                below.append(j)
-        if below:
-            assert np.array_equal(matrix[below].sum(axis=0), matrix[i]), line.code
-        else:
-            assert matrix[i].any()
-    # Lines without any below them: each cell of the universe exactly once.
-    ends = [i for i, line in enumerate(lines) if i + 1 == len(lines) or lines[i + 1].depth <= line.depth]
-    assert np.array_equal(matrix[ends].sum(axis=0), matrix[0])
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_universes(name):
+def test_lines_are_the_sums_of_those_below_them_and_the_first_is_the_universe(name):
     frame = frame_of(name, **(P12 if name == "P12" else {}))
-    total = code_query(frame, f"{name}_001N").matrix.toarray().reshape(frame.shape)
+    matrix = code_query(frame, name).matrix.toarray()
+    depths = [line.depth for line in TABLES[name].lines]
+    ends = []  # lines without any below them
+    for i, depth in enumerate(depths):
+        last = next((j for j in range(i + 1, len(depths)) if depths[j] <= depth), len(depths))
+        below = [j for j in range(i + 1, last) if depths[j] == depth + 1]
+        ends += [] if below else [i]
+        assert matrix[i].any()
+        assert not below or np.array_equal(matrix[below].sum(axis=0), matrix[i]), TABLES[name].lines[i].code
+    assert matrix.max() == 1
+    assert np.array_equal(matrix[ends].sum(axis=0), matrix[0])  # each cell of the universe exactly once
     expected = np.ones(frame.shape, dtype=int)
     if name in ("P3", "P4"):
         expected[:, :, 0] = 0
     if name == "P5":
         expected[:, 0] = 0
-    assert np.array_equal(total, expected)
+    assert np.array_equal(matrix[0].reshape(frame.shape), expected)
 
 
 PRINTED = {
@@ -71,15 +59,10 @@ PRINTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("code", PRINTED)
-def test_codes_have_the_printed_labels(code):
-    assert published_codes(code).loc[code, "label"] == PRINTED[code]
-
-
-def test_numbers_of_lines():
-    assert {name: len(own.lines) for name, own in TABLES.items()} == {
-        "P1": 71, "P2": 73, "P3": 71, "P4": 73, "P5": 10, "H1": 3, "P12": 49,
-    }  # fmt: skip
+def test_codes_have_the_printed_labels_and_tables_their_lines():
+    assert {code: published_codes(code).loc[code, "label"] for code in PRINTED} == PRINTED
+    sizes = {"P1": 71, "P2": 73, "P3": 71, "P4": 73, "P5": 10, "H1": 3, "P12": 49}
+    assert {name: len(own.lines) for name, own in TABLES.items()} == sizes
 
 
 def test_codes_of_tables_agree_with_one_another():
@@ -97,12 +80,7 @@ def test_codes_of_tables_agree_with_one_another():
     assert answer("P3_001N") == answer("P4_001N") == table[:, :, 1].sum()
     by = code_query(frame, "P1_003N", "P5_001N", by="tract")
     assert by.names == ["tract=a, P1_003N", "tract=a, P5_001N", "tract=b, P1_003N", "tract=b, P5_001N"]
-    assert by.apply(table).tolist() == [
-        table[0, ..., 0].sum(),
-        table[0, 1:].sum(),
-        table[1, ..., 0].sum(),
-        table[1, 1:].sum(),
-    ]
+    assert by.apply(table).tolist() == [part for own in table for part in (own[..., 0].sum(), own[1:].sum())]
 
 
 def test_ages_of_p12():
@@ -116,38 +94,27 @@ def test_ages_of_p12():
     coarse = frame_of("P12", **P12, age="age_38_groups")
     fine = {f"P12_0{i}N" for i in ("08", "09", "10", "32", "33", "34")}
     for code in fine:
-        with pytest.raises(
-            ValueError, match=f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
-        ):
+        told = f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
+        with pytest.raises(ValueError, match=told):
             code_query(coarse, code)
-    assert (
-        code_query(coarse, *(code for code in (line.code for line in TABLES["P12"].lines) if code not in fine)).rows
-        == 43
-    )
+    assert code_query(coarse, *(line.code for line in TABLES["P12"].lines if line.code not in fine)).rows == 43
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("frame", "names", "options", "message"),
     [
-        (("P9",), "'P9' is no published table or code that is known here; known are P1_001N to P1_071N"),
-        (("P1_072N",), "'P1_072N' is no published table"),
-        (("P1_3N",), "no published table"),
-        (("P1", "H1"), "are sums of different histograms"),
-        (("P1", "P1_003N"), "the same code is asked for twice: 'P1_003N'"),
-        ((), "name at least one published table"),
+        (frame_of("P1"), ("P9",), {}, "'P9' is no published table or code that is known here; known are P1_001N to P1_071N"),
+        (frame_of("P1"), ("P1_072N",), {}, "'P1_072N' is no published table"),
+        (frame_of("P1"), ("P1_3N",), {}, "no published table"),
+        (frame_of("P1"), ("P1", "H1"), {}, "are sums of different histograms"),
+        (frame_of("P1"), ("P1", "P1_003N"), {}, "the same code is asked for twice: 'P1_003N'"),
+        (frame_of("P1"), (), {}, "name at least one published table"),
+        ({"tract": ["a"], "h1": ["empty", "full"]}, ("H1",), {}, "labels of 'h1' are those of no binning"),
+        (frame_of("P5", hhgq="*"), ("P5_003N",), {}, "P5_003N .* is no sum of the cells: the axis 'hhgq' .* is not there"),
+        ({"tract": ["a"], "h1": ["vacant", "occupied"], "g": ("h1", ["x", "x"])}, ("H1",), {"by": "g"},
+         "by must be a level of geography, 'tract' or a group of it"),
     ],
-)
-def test_codes_that_are_not_right_are_refused(names, message):
+)  # fmt: skip
+def test_codes_and_tables_that_are_not_right_are_refused(frame, names, options, message):
     with pytest.raises(ValueError, match=message):
-        code_query(frame_of("P1"), *names)
-
-
-def test_tables_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="labels of 'h1' are those of no binning"):
-        code_query({"tract": ["a"], "h1": ["empty", "full"]}, "H1")
-    with pytest.raises(
-        ValueError, match=r"P5_003N .* is no sum of the cells: the axis 'hhgq' of the table is not there"
-    ):
-        code_query(frame_of("P5", hhgq="*"), "P5_003N")
-    with pytest.raises(ValueError, match="by must be a level of geography, 'tract' or a group of it"):
-        code_query({"tract": ["a"], "h1": ["vacant", "occupied"], "g": ("h1", ["x", "x"])}, "H1", by="g")
+        code_query(frame, *names, **options)

@@ -1,3 +1,5 @@
+"""Files of Wikimedia's page views: rows at their places, the law of their day, and what a missing row says."""
+
 from __future__ import annotations
 
 import math
@@ -19,41 +21,40 @@ ROWS = (
     'India\tIN\ten.wikipedia\t61\t"Weird_Al"_Yankovic\tQ2639\t700\n'
 )
 PAGES = ["Marie_Curie", "Albert_Einstein"]
+WITH_HEADER = "country\tcountry_code\tproject\tpage_id\tpage_title\tprivate_count\nFrance\tFR\ten.wikipedia\t\tMarie_Curie\t4000\n"
 
 
 @pytest.fixture
-def day(tmp_path):
-    path = tmp_path / "2023-03-01.tsv"
-    path.write_text(ROWS, encoding="utf-8")
-    return path
+def read(tmp_path):
+    """Read a text as the file of a day."""
+
+    def call(text=ROWS, day="2023-03-01", **given):
+        path = tmp_path / f"{day}.tsv"
+        path.write_text(text, encoding="utf-8")
+        return read_wikimedia(path, **({"project": "en.wikipedia", "pages": PAGES} | given))
+
+    return call
 
 
-def test_rows_land_where_they_belong(day):
-    views = read_wikimedia(day, project="en.wikipedia", pages=PAGES)
+def one(country, code, views):
+    return f"{country}\t{code}\ten.wikipedia\t1\tA\tQ1\t{views}\n"
+
+
+def test_rows_land_where_they_belong(read):
+    views = read()
     assert views.published["country"].values.tolist() == ["DE", "FR"]
-    np.testing.assert_array_equal(views.published.sel(country="FR"), [126.0, np.nan])
-    np.testing.assert_array_equal(views.published.sel(country="DE"), [211.0, 95.0])
+    np.testing.assert_array_equal(views.published, [[211.0, 95.0], [126.0, np.nan]])
     assert views.terms[0].threshold == 90
     assert not views.at_threshold
     assert "3 of 4 published" in repr(views)
-
-
-def test_pages_by_id_and_a_title_with_quotes(day):
-    views = read_wikimedia(day, project="en.wikipedia", pages=[61, 736], countries=["IN", "DE", "LU"])
+    views = read(pages=[61, 736], countries=["IN", "DE", "LU"])
     np.testing.assert_array_equal(views.published, [[700, np.nan], [np.nan, 95], [np.nan, np.nan]])
-    same = read_wikimedia(day, project="en.wikipedia", pages=['"Weird_Al"_Yankovic'])
-    assert same.published.values.tolist() == [[700.0]]
-
-
-def test_files_without_items_and_with_a_header(tmp_path):
-    path = tmp_path / "2016-1-2.tsv"
-    path.write_text(
-        "country\tcountry_code\tproject\tpage_id\tpage_title\tprivate_count\nFrance\tFR\ten.wikipedia\t\tMarie_Curie\t4000\n"
-    )
-    views = read_wikimedia(path, project="en.wikipedia", pages=["Marie_Curie"])
+    assert read(pages=['"Weird_Al"_Yankovic']).published.values.tolist() == [[700.0]]
+    views = read(WITH_HEADER, "2016-1-2", pages=["Marie_Curie"])  # and without items
     assert views.published.item() == 4000
-    assert views.terms[0].law == DiscreteLaplace(b=300.0)
-    assert views.terms[0].threshold == 3500
+    assert views.terms == (WikimediaTerms(DiscreteLaplace(b=300.0), 3500),)
+    # A row at the threshold shows that equal ones are published.
+    assert read(one("France", "FR", 90), pages=["A"]).at_threshold
 
 
 @pytest.mark.parametrize(
@@ -64,65 +65,51 @@ def test_files_without_items_and_with_a_header(tmp_path):
         ("2017-02-09", DiscreteLaplace(b=30.0), 450),
         ("2023-02-05", DiscreteLaplace(b=30.0), 450),
         ("2023-02-06", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
-        ("2023-06-19", DiscreteLaplace(b=30.0), 450),
+        ("2023-06-19", DiscreteLaplace(b=30.0), 450),  # made later
         ("2026-01-01", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
     ],
 )
-def test_laws_by_day_as_documented(tmp_path, date, law, threshold):
-    path = tmp_path / "file.tsv"
-    path.write_text("France\tFR\ten.wikipedia\t1\tA\tQ1\t4000\n")
-    views = read_wikimedia(path, project="en.wikipedia", pages=["A"], date=date)
-    assert views.terms == (WikimediaTerms(law, threshold),)
+def test_laws_by_day_as_documented(read, date, law, threshold):
+    terms = WikimediaTerms(law, threshold)
+    assert read(one("France", "FR", 4000), "file", pages=["A"], date=date).terms == (terms,)
+    assert WikimediaTerms.on(date, "AU") == terms
 
 
-def test_the_gaussian_scale_has_the_documented_rho():
+def test_the_gaussian_scales_are_those_of_the_documentation():
     # Ten views of one device change ten counts by one each: rho = 10 / (2 sigma^2), hand-typed in reverse.
     assert WIKIMEDIA_TERMS["gaussian-lower"].law.sigma == pytest.approx(18.2574, abs=1e-4)
-    # 1.96 sigma of the other tiers, as they were reported to be in the documentation: 176.5 and 352.5 views.
-    assert 1.96 * WIKIMEDIA_TERMS["gaussian-medium"].law.sigma == pytest.approx(176.5, abs=0.1)
-    assert 1.96 * WIKIMEDIA_TERMS["gaussian-higher"].law.sigma == pytest.approx(352.5, abs=0.1)
+    # 1.96 sigma of each tier, as reported in the documentation: 35.7, 176.5 and 352.5 views.
+    for tier, error in (("lower", 35.7), ("medium", 176.5), ("higher", 352.5)):
+        assert 1.96 * WIKIMEDIA_TERMS[f"gaussian-{tier}"].law.sigma == pytest.approx(error, abs=0.1)
 
 
-def test_the_united_states_of_2023_and_countries_of_other_risk(tmp_path):
-    path = tmp_path / "2023-09-19.tsv"
-    path.write_text("United States\tUS\ten.wikipedia\t1\tA\tQ1\t500\nFrance\tFR\ten.wikipedia\t1\tA\tQ1\t100\n")
-    views = read_wikimedia(path, project="en.wikipedia", pages=["A"])
+def test_the_united_states_of_2023_and_countries_of_other_risk(read):
+    day = {"day": "2023-09-19", "pages": ["A"]}
+    views = read(one("United States", "US", 500) + one("France", "FR", 100), **day)
     assert views.terms == (WIKIMEDIA_TERMS["gaussian-lower"], WIKIMEDIA_TERMS["laplace-30"])
     parts = views.measured()
     assert [part.values.tolist() for part in parts] == [[100], [500]]
     assert [part.query.names for part in parts] == [["country=FR, page=A"], ["country=US, page=A"]]
-    path.write_text("United States\tUS\ten.wikipedia\t1\tA\tQ1\t120\n")
+    few = one("United States", "US", 120)
     with pytest.raises(ValueError, match=r"line 1: United States \(US\), A has 120 views.*terms=\{'US'"):
-        read_wikimedia(path, project="en.wikipedia", pages=["A"])
-    assert (
-        read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"US": "gaussian-lower"}).terms[0].threshold
-        == 90
-    )
-    path = tmp_path / "2025-01-01.tsv"
-    path.write_text("Egypt\tEG\ten.wikipedia\t1\tA\tQ1\t1200\n")
+        read(few, **day)
+    assert read(few, **day, terms={"US": "gaussian-lower"}).terms[0].threshold == 90
+    egypt, day = one("Egypt", "EG", 1200), {"day": "2025-01-01", "pages": ["A"]}
     with pytest.raises(ValueError, match=r"terms of 'Egypt' \(EG\) must be stated"):
-        read_wikimedia(path, project="en.wikipedia", pages=["A"])
-    assert (
-        read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"*": "gaussian-higher"}).terms[0].threshold
-        == 1000
-    )
+        read(egypt, **day)
+    with pytest.raises(ValueError, match="terms of 'EG'"):
+        WikimediaTerms.on("2024-03-01", "EG")
+    assert read(egypt, **day, terms={"*": "gaussian-higher"}).terms[0].threshold == 1000
     own = WikimediaTerms(DiscreteGaussian(sigma=10.0), 90)
-    assert read_wikimedia(path, project="en.wikipedia", pages=["A"], terms={"EG": own}).terms[0].law.sigma == 10.0
+    assert read(egypt, **day, terms={"EG": own}).terms == (own,)
 
 
-def test_a_row_at_the_threshold_shows_that_equal_ones_are_published(tmp_path):
-    path = tmp_path / "2023-03-01.tsv"
-    path.write_text("France\tFR\ten.wikipedia\t1\tA\tQ1\t90\n")
-    assert read_wikimedia(path, project="en.wikipedia", pages=["A"]).at_threshold
-
-
-def test_the_published_rows_are_a_release(day):
-    release = read_wikimedia(day, project="en.wikipedia", pages=PAGES).release()
+def test_the_published_rows_are_a_release(read):
+    release = read().release()
     assert release.frame.labels == (("DE", "FR"), tuple(PAGES))
     assert release.exact == ()
     (measured,) = release.measurements
-    assert measured.query.rows == 4
-    assert int(measured.unmeasured.sum()) == 1
+    assert (measured.query.rows, int(measured.unmeasured.sum())) == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -138,77 +125,51 @@ def test_the_published_rows_are_a_release(day):
         (ROWS, "a,b,c\n", "seven fields between tabs"),
     ],
 )
-def test_files_that_are_not_right_are_refused(tmp_path, old, new, message):
-    path = tmp_path / "2023-03-01.tsv"
-    path.write_text(ROWS.replace(old, new, 1), encoding="utf-8")
+def test_files_that_are_not_right_are_refused(read, old, new, message):
     with pytest.raises(ValueError, match=message):
-        read_wikimedia(path, project="en.wikipedia", pages=PAGES)
+        read(ROWS.replace(old, new, 1))
 
 
-def test_arguments_that_are_not_right(day, tmp_path):
-    def read(**given):
-        return read_wikimedia(day, **({"project": "en.wikipedia", "pages": PAGES} | given))
-
-    with pytest.raises(TypeError, match="pages must be a list, got 'Marie_Curie'"):
-        read(pages="Marie_Curie")
-    with pytest.raises(TypeError, match="titles, or of page ids"):
-        read(pages=["Marie_Curie", 3])
-    with pytest.raises(ValueError, match="pages must be different"):
-        read(pages=["A", "A"])
-    with pytest.raises(ValueError, match="titles have underscores"):
-        read(pages=["Marie Curie"])
-    with pytest.raises(ValueError, match="date must be a day"):
-        read(date="2023-02-30")
-    with pytest.raises(ValueError, match="2015-07-01 or later"):
-        read(date="2014-01-01")
-    with pytest.raises(ValueError, match="terms of 'FR' must be one of"):
-        read(terms={"FR": "gauss"})
-    with pytest.raises(ValueError, match="terms are stated for 'XX'"):
-        read(terms={"XX": "laplace-30"})
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({"pages": "Marie_Curie"}, TypeError, "pages must be a list, got 'Marie_Curie'"),
+        ({"pages": ["Marie_Curie", 3]}, TypeError, "titles, or of page ids"),
+        ({"pages": ["A", "A"]}, ValueError, "pages must be different"),
+        ({"pages": ["Marie Curie"]}, ValueError, "titles have underscores"),
+        ({"date": "2023-02-30"}, ValueError, "date must be a day"),
+        ({"date": "2014-01-01"}, ValueError, "2015-07-01 or later"),
+        ({"day": "views"}, ValueError, "date must be stated"),
+        ({"terms": {"FR": "gauss"}}, ValueError, "terms of 'FR' must be one of"),
+        ({"terms": {"XX": "laplace-30"}}, ValueError, "terms are stated for 'XX'"),
+    ],
+)
+def test_arguments_that_are_not_right(read, tmp_path, given, error, message):
+    with pytest.raises(error, match=message):
+        read(**given)
     with pytest.raises(ValueError, match="independent whole numbers"):
         WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90)
-    other = tmp_path / "views.tsv"
-    other.write_text(ROWS)
-    with pytest.raises(ValueError, match="date must be stated"):
-        read_wikimedia(other, project="en.wikipedia", pages=PAGES)
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        WikimediaTerms.on("yesterday", "AU")
     with pytest.raises(FileNotFoundError):
         read_wikimedia(tmp_path / "absent.tsv", project="en.wikipedia", pages=PAGES, date="2023-03-01")
 
 
-def test_candidates_have_to_be_stated(day):
-    views = read_wikimedia(day, project="en.wikipedia", pages=PAGES)
+def test_candidates_have_to_be_stated_and_contribute_their_probability(read):
+    views = read()
     with pytest.raises(TypeError, match=r"candidates must be True .*the file does not say which"):
         views.censored(candidates=None)
     with pytest.raises(ValueError, match="candidates leaves out DE, Marie_Curie, which was published"):
         views.censored(candidates=np.zeros((2, 2), dtype=bool))
-
-
-def test_missing_candidates_contribute_their_probability(day):
-    views = read_wikimedia(day, project="en.wikipedia", pages=PAGES)
     (measured,) = views.censored(candidates=True)
-    law = measured.law
-    location = np.array(
-        [[200.0, 100.0], [120.0, 95.0]]
-    )  # DE, FR by Marie_Curie, Albert_Einstein; FR's Einstein is missing
+    # DE, FR by Marie_Curie, Albert_Einstein; FR's Einstein is missing.
+    location = np.array([[200.0, 100.0], [120.0, 95.0]])
     inner = views.terms[0].law
     below = np.log(np.sum(np.exp(inner.log_mass(np.arange(-400, 91) - 95.0))))  # the noisy number is at most 90
     by_hand = sum(float(inner.log_mass(np.array([y - m]))[0]) for y, m in ((211, 200), (95, 100), (126, 120))) + below
-    assert law.logp(measured.values, location) == pytest.approx(by_hand, rel=1e-10)
-    mask = xr.DataArray(
-        [[True, True], [True, False]], coords={"country": ["DE", "FR"], "page": PAGES}, dims=("country", "page")
+    assert measured.law.logp(measured.values, location) == pytest.approx(by_hand, rel=1e-10)
+    labels = {"country": ["DE", "FR"], "page": PAGES}
+    (unknown,) = views.censored(
+        candidates=xr.DataArray([[True, True], [True, False]], coords=labels, dims=list(labels))
     )
-    (unknown,) = views.censored(candidates=mask)
     np.testing.assert_array_equal(unknown.unmeasured, [[False, False], [False, True]])
-
-
-def test_terms_of_a_country_on_a_day():
-    assert WikimediaTerms.on("2023-02-05", "AU") == WIKIMEDIA_TERMS["laplace-30"]
-    assert WikimediaTerms.on("2023-02-06", "AU") == WIKIMEDIA_TERMS["gaussian-lower"]
-    assert WikimediaTerms.on("2023-06-19", "AU") == WIKIMEDIA_TERMS["laplace-30"]  # made later
-    sigma = WIKIMEDIA_TERMS["gaussian-lower"].law.sigma
-    assert 10 / (2 * sigma**2) == pytest.approx(0.015)
-    assert 1.96 * sigma == pytest.approx(35.7, abs=0.1)  # the README's error at 95 %
-    with pytest.raises(ValueError, match="terms of 'EG'"):
-        WikimediaTerms.on("2024-03-01", "EG")
-    with pytest.raises(ValueError, match="Invalid isoformat"):
-        WikimediaTerms.on("yesterday", "AU")

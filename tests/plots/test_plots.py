@@ -17,7 +17,6 @@ import bayesdp as bdp
 from bayesdp import plots
 from bayesdp.plots import tradeoffs
 from bayesdp.plots.noise import noise_scale
-from bayesdp.plots.style import plain
 from bayesdp.posterior import Posterior, summarise_draws
 from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
 from tests.plots.trees import FRAME, TRUTH, release, tree
@@ -109,13 +108,9 @@ def test_noise_law_shows_the_density_of_real_noise(law: Any, peak: float, sd: fl
 
 
 def test_noise_law_of_the_projected_gaussian_is_its_marginal() -> None:
-    exact = bdp.Exact(bdp.Totals(FRAME), 48)
-    noisy = np.full((4, 3), 4.0)
-    own = bdp.Release.from_published(
-        FRAME, [bdp.Measured(bdp.Identity(FRAME), noisy, bdp.noise.ProjectedGaussian(sigma=2.0))], [exact]
-    )
-    scale = noise_scale(own.measurements[0])
-    np.testing.assert_allclose(scale.sd, 2.0 * np.sqrt(1 - 1 / 12))
+    noisy = bdp.Measured(bdp.Identity(FRAME), np.full((4, 3), 4.0), bdp.noise.ProjectedGaussian(sigma=2.0))
+    own = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(bdp.Totals(FRAME), 48)])
+    np.testing.assert_allclose(noise_scale(own.measurements[0]).sd, 2.0 * np.sqrt(1 - 1 / 12))
 
 
 def test_noise_without_a_formula_is_simulated_and_pooled() -> None:
@@ -124,9 +119,8 @@ def test_noise_without_a_formula_is_simulated_and_pooled() -> None:
     margins = bdp.Margins(frame, ["a"], ["b"])
     table = np.full((3, 3), 5)
     law = bdp.noise.LatticeLaplace(epsilon=0.5)
-    own = bdp.Release.from_published(
-        frame, [bdp.Measured(bdp.Identity(frame), table, law)], [bdp.Exact(margins, margins.apply(table))]
-    )
+    measured = bdp.Measured(bdp.Identity(frame), table, law)
+    own = bdp.Release.from_published(frame, [measured], [bdp.Exact(margins, margins.apply(table))])
     scale = noise_scale(own.measurements[0])
     assert scale.exchangeable
     assert "simulated" in scale.words
@@ -143,9 +137,7 @@ def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior: xr.D
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert len(titles) == 9  # 8 free cells and the rate
     assert not any("None" in title for title in titles)
-
-
-def test_ranks_need_two_chains() -> None:
+    assert "x: 5\\$ & more · Low" in titles  # escaped once
     assert plots.ranks(tree(chains=1)) is None
 
 
@@ -163,22 +155,13 @@ def test_prior_predictive_interval_is_that_of_the_draws(posterior: xr.DataTree) 
     "draw", [plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive]
 )
 def test_any_label_can_be_drawn(draw: Callable[[xr.DataTree], Figure], posterior: xr.DataTree, tmp_path: Any) -> None:
-    draw(posterior).savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
-
-
-def test_a_notebook_that_has_no_pyplot_yet_shows_a_picture(posterior: xr.DataTree) -> None:
-    formatter = DisplayFormatter()
-    shown, _ = formatter.format(plots.intervals(posterior))
+    figure = draw(posterior)
+    figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
+    shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
     assert shown["image/png"].startswith(b"\x89PNG")
-    with_nothing, _ = formatter.format(Figure())
-    assert "image/png" not in with_nothing  # if this fails, Matplotlib has learned it, and the class can go
 
 
-def test_dollars_are_no_formulas() -> None:
-    assert Text(0, 0, plain("$x_1$ and $\\frac$"))._preprocess_math(plain("$x_1$ and $\\frac$"))[1] is False
-
-
-def test_summary_takes_many_columns_in_pieces() -> None:
+def test_many_columns_are_summarised_in_pieces() -> None:
     draws = np.random.default_rng(1).integers(0, 50, (40, 1100))
     own = summarise_draws(draws, 0.5)
     np.testing.assert_array_equal(own.upper, np.quantile(draws, 0.75, axis=0, method="inverted_cdf"))
@@ -196,12 +179,6 @@ def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
         Posterior.of(broken)
 
 
-def test_titles_of_rank_plots_are_escaped_once(posterior: xr.DataTree) -> None:
-    figure = plots.ranks(posterior, quantities=12)
-    assert figure is not None
-    assert "x: 5\\$ & more · Low" in [axes.get_title(loc="left") for axes in figure.axes]
-
-
 def test_lines_are_the_functions() -> None:
     curves = {"pure": approximate_dp(1.0), "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2))}
     axes = tradeoffs(curves).axes[0]
@@ -215,11 +192,10 @@ def test_lines_are_the_functions() -> None:
     assert np.min(np.abs(kink)) < 1e-15  # it is drawn
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("type I error", "smallest type II error")
 
-
-def test_bad_arguments_are_named() -> None:
-    with pytest.raises(TypeError, match="curves must be a mapping"):
-        tradeoffs([gaussian_dp(1.0)])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="at least one"):
-        tradeoffs({})
-    with pytest.raises(TypeError, match=r"curves\['a'\] must be a trade-off function"):
-        tradeoffs({"a": 1.0})  # type: ignore[dict-item]
+    for given, error, message in (
+        ([gaussian_dp(1.0)], TypeError, "curves must be a mapping"),
+        ({}, ValueError, "at least one"),
+        ({"a": 1.0}, TypeError, r"curves\['a'\] must be a trade-off function"),
+    ):
+        with pytest.raises(error, match=message):
+            tradeoffs(given)  # type: ignore[arg-type]

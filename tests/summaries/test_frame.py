@@ -9,6 +9,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from tests.cli.test_summary import TABLE, draws
+from tests.cli.test_summary import tree as made_up
 
 
 def release(*measured: float) -> bdp.Release:
@@ -21,13 +22,9 @@ def release(*measured: float) -> bdp.Release:
 def tree() -> xr.DataTree:
     """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
     x = draws()
-    determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
-    return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": x, "beta1": x[..., 0].drop_vars("county") / 10, "effect": x / 10}),
-        "/release": release(33, 36).to_dataset(),
-        "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
-        "/diagnostics": xr.Dataset(attrs={"converged": 1, "message": "fine"}),
-    })  # fmt: skip
+    own = made_up(x, beta1=x[..., 0].drop_vars("county") / 10, effect=x / 10)
+    own["release"] = xr.DataTree(release(33, 36).to_dataset())
+    return own
 
 
 def test_counts_totals_and_parameters(tree):
@@ -75,23 +72,22 @@ def test_variables_and_queries(tree):
     stacked = bdp.summary(tree, query=bdp.Totals(TABLE, "state") + bdp.Totals(TABLE))
     assert stacked.index.get_level_values("label").tolist() == ["state=IL", "state=IN", "total"]
     assert stacked["exact"].tolist() == [30, 5, 35]
-    with pytest.raises(ValueError, match=r"no variable 'beta' in the posterior; there are 'x', 'beta1', 'effect'"):
-        bdp.summary(tree, "beta")
-    with pytest.raises(ValueError, match="either var"):
-        bdp.summary(tree, "x", query=bdp.Totals(TABLE))
-    with pytest.raises(ValueError, match="prob must lie strictly between 0 and 1"):
-        bdp.summary(tree, prob=95)
+    for given, error, message in (
+        ({"var": "beta"}, ValueError, r"no variable 'beta' in the posterior; there are 'x', 'beta1', 'effect'"),
+        ({"var": "x", "query": bdp.Totals(TABLE)}, ValueError, "either var"),
+        ({"prob": 95}, ValueError, "prob must lie strictly between 0 and 1"),
+        ({"query": "total"}, TypeError, "query must be Identity"),
+    ):
+        with pytest.raises(error, match=message):
+            bdp.summary(tree, **given)
     with pytest.raises(TypeError, match="posterior must be the DataTree"):
         bdp.summary(tree["posterior"].to_dataset())
-    with pytest.raises(TypeError, match="query must be Identity"):
-        bdp.summary(tree, query="total")
 
 
 def test_a_dimension_that_is_called_answer():
     labels = {"answer": ["yes", "no"]}
-    own = bdp.Release.from_published(
-        labels, [bdp.Measured(bdp.Identity(labels), [3, 4], bdp.noise.DiscreteGaussian(2.0))]
-    )
+    measured = bdp.Measured(bdp.Identity(labels), [3, 4], bdp.noise.DiscreteGaussian(2.0))
+    own = bdp.Release.from_published(labels, [measured])
     x = xr.DataArray([[[3, 4]] * 5], dims=("chain", "draw", "answer"), coords=labels)
     tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": x}), "/release": own.to_dataset()})
     assert bdp.summary(tree, "x").index.tolist() == [("x", "answer=yes"), ("x", "answer=no")]
@@ -116,9 +112,3 @@ def test_all_releases_of_a_posterior_count(tree):
     assert table.loc[("x: 1 linear combination", "Lake"), "exact"] == 5
     assert table.loc[("x", "county=Lake"), "status"] == "determined"
     assert "x by state" in table.index.get_level_values("part")
-
-
-def test_the_name_of_a_parameter_does_not_make_it_a_total() -> None:
-    draws = xr.DataArray(np.random.default_rng(1).normal(size=(2, 50)), dims=("chain", "draw"))
-    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"grand total": draws})})
-    assert bdp.summary(tree, "grand total").index.tolist() == [("grand total", "")]

@@ -37,15 +37,9 @@ class _NoiseMechanism(Enum):
 
 @pytest.mark.parametrize("written", [lambda own: own, lambda own: own.name, str], ids=["entry", "name", "text"])
 def test_tumult_states_alpha_b_and_squares_of_sigma(written):
-    kinds = [
-        _NoiseMechanism.GEOMETRIC,
-        _NoiseMechanism.DISCRETE_GAUSSIAN,
-        _NoiseMechanism.LAPLACE,
-        _NoiseMechanism.GAUSSIAN,
-    ]
+    stated = {"GEOMETRIC": 9.5, "DISCRETE_GAUSSIAN": 44.89, "LAPLACE": 2, "GAUSSIAN": 0.25}
     records = [
-        {"noise_mechanism": written(kind), "noise_parameter": value}
-        for kind, value in zip(kinds, [9.5, 44.89, 2, 0.25], strict=True)
+        {"noise_mechanism": written(_NoiseMechanism[kind]), "noise_parameter": own} for kind, own in stated.items()
     ]
     columns = {"a": CELLS, "b": Margins(TABLE, ["county"]), "c": Totals(TABLE), "d": Margins(TABLE, ["year"])}
     made = noise_json_of_tumult(records, columns)
@@ -60,38 +54,31 @@ def test_tumult_states_alpha_b_and_squares_of_sigma(written):
     assert made["notes"][0].startswith("Noise as stated by Tumult Analytics")
 
 
-def test_tumult_what_is_not_mapped():
-    def made(mechanism, value, **more):
-        return noise_json_of_tumult([{"noise_mechanism": mechanism, "noise_parameter": value, **more}], {"a": CELLS})
-
-    with pytest.raises(NotImplementedError, match=r"noise_info\[0\]: EXPONENTIAL is the mechanism of a quantile"):
-        made("EXPONENTIAL", 1.0)
-    with pytest.raises(NotImplementedError, match="mechanism 'STAIRCASE' is not mapped; mapped are GEOMETRIC"):
-        made("STAIRCASE", 1.0)
-    with pytest.raises(
-        ValueError, match=r"noise_info\[0\]\['noise_parameter'\] is 0: no noise was added, so the column is exact"
-    ):
-        made("GEOMETRIC", 0)
-    with pytest.raises(ValueError, match="must be a finite number greater than 0, got inf"):
-        made("GEOMETRIC", float("inf"))
-    with pytest.raises(TypeError, match="must be a positive real number"):
-        made("GEOMETRIC", "2")
-    with pytest.raises(ValueError, match=r"noise_info\[0\] must have the keys 'noise_mechanism', 'noise_parameter'"):
-        made("GEOMETRIC", 2, scale=1)
-    with pytest.raises(ValueError, match=r"noise_info has 1 records, and columns has 2"):
-        noise_json_of_tumult({"noise_mechanism": "GEOMETRIC", "noise_parameter": 2}, {"a": CELLS, "b": CELLS})
+def record(mechanism="GEOMETRIC", value=2, **more):
+    return {"noise_mechanism": mechanism, "noise_parameter": value, **more}
 
 
-def test_columns_must_be_queries_of_one_table():
-    records = [{"noise_mechanism": "GEOMETRIC", "noise_parameter": 2}] * 2
-    with pytest.raises(TypeError, match=r"columns\['a'\] must be a query such as Identity\(table\), got str"):
-        noise_json_of_tumult(records, {"a": "cells", "b": CELLS})
-    with pytest.raises(TypeError, match="columns must map the name"):
-        noise_json_of_tumult(records, [CELLS])
-    with pytest.raises(ValueError, match="columns must name at least one"):
-        noise_json_of_tumult([], {})
-    with pytest.raises(ValueError, match=r"columns\['b'\] is about another table than 'a'"):
-        noise_json_of_tumult(records, {"a": CELLS, "b": Totals({"d": [1]})})
+@pytest.mark.parametrize(
+    ("records", "columns", "error", "message"),
+    [
+        (record("EXPONENTIAL"), {"a": CELLS}, NotImplementedError, r"noise_info\[0\]: EXPONENTIAL is the mechanism of a quantile"),
+        (record("STAIRCASE"), {"a": CELLS}, NotImplementedError, "'STAIRCASE' is not mapped; mapped are GEOMETRIC"),
+        (record(value=0), {"a": CELLS}, ValueError,
+         r"noise_info\[0\]\['noise_parameter'\] is 0: no noise was added, so the column is exact"),
+        (record(value=float("inf")), {"a": CELLS}, ValueError, "must be a finite number greater than 0, got inf"),
+        (record(value="2"), {"a": CELLS}, TypeError, "must be a positive real number"),
+        (record(scale=1), {"a": CELLS}, ValueError, r"noise_info\[0\] must have the keys 'noise_mechanism', 'noise_parameter'"),
+        (record(), {"a": CELLS, "b": CELLS}, ValueError, "noise_info has 1 records, and columns has 2"),
+        ([record()] * 2, {"a": "cells", "b": CELLS}, TypeError,
+         r"columns\['a'\] must be a query such as Identity\(table\), got str"),
+        ([record()] * 2, [CELLS], TypeError, "columns must map the name"),
+        ([], {}, ValueError, "columns must name at least one"),
+        ([record()] * 2, {"a": CELLS, "b": Totals({"d": [1]})}, ValueError, r"columns\['b'\] is about another table than 'a'"),
+    ],
+)  # fmt: skip
+def test_tumult_what_is_not_mapped(records, columns, error, message):
+    with pytest.raises(error, match=message):
+        noise_json_of_tumult(records if isinstance(records, list) else [records], columns)
 
 
 def test_a_published_file_with_it_becomes_a_release(tmp_path):
@@ -101,15 +88,10 @@ def test_a_published_file_with_it_becomes_a_release(tmp_path):
         "county,year,answer,count,gap\nAlpha,1990,,3,\nAlpha,2000,,-1,\nBeta,1990,,8,\nBeta,2000,,0,\n,,change,,-7\n"
     )
     change = LinearQuery(TABLE, [[-1, 1, -1, 1]], ["change"])
-    records = [{"noise_mechanism": name, "noise_parameter": 4} for name in ("GEOMETRIC", "DISCRETE_GAUSSIAN")]
+    records = [record("GEOMETRIC", 4), record("DISCRETE_GAUSSIAN", 4)]
     made = noise_json_of_tumult(records, {"count": CELLS, "gap": change})
-    expected = Release.from_published(
-        TABLE,
-        [
-            bdp.Measured(CELLS, [[3, -1], [8, 0]], bdp.noise.DiscreteLaplace(4.0)),
-            bdp.Measured(change, [-7], bdp.noise.DiscreteGaussian(2.0)),
-        ],
-    )
+    cells = bdp.Measured(CELLS, [[3, -1], [8, 0]], bdp.noise.DiscreteLaplace(4.0))
+    expected = Release.from_published(TABLE, [cells, bdp.Measured(change, [-7], bdp.noise.DiscreteGaussian(2.0))])
     assert Release.from_csv(path, noise=made) == expected
     (tmp_path / "counts.noise.json").write_text(json.dumps(made))
     assert Release.from_csv(path) == expected
@@ -120,17 +102,11 @@ def test_a_published_file_with_it_becomes_a_release(tmp_path):
 
 def measurement(function="make_laplace", kind="i32", vector=True, **arguments):
     """What opendp.mod.serialize writes, of version 0.16."""
-    domain = {
-        "__function__": "atom_domain",
-        "__module__": "domains",
-        "__kwargs__": {"bounds": None, "nan": None, "T": kind},
-    }
+    own = {"bounds": None, "nan": None, "T": kind}
+    domain = {"__function__": "atom_domain", "__module__": "domains", "__kwargs__": own}
     if vector:
-        domain = {
-            "__function__": "vector_domain",
-            "__module__": "domains",
-            "__kwargs__": {"atom_domain": domain, "size": None},
-        }
+        of = {"atom_domain": domain, "size": None}
+        domain = {"__function__": "vector_domain", "__module__": "domains", "__kwargs__": of}
     arguments = {"input_domain": domain, "scale": 4.0, "k": None, **arguments}
     return {"__function__": function, "__module__": "measurements", "__kwargs__": arguments, "__version__": "0.16.0"}
 
@@ -152,41 +128,29 @@ def test_opendp_scales(stated, law):
     assert laws(noise_json_of_opendp({"n": json.dumps(stated)}, {"n": CELLS})) == [law]
 
 
-NOT_MAPPED = {
-    "bounds": (measurement("make_geometric", bounds={"__tuple__": [0, 10]}), "with bounds noisy counts stop at them"),
-    "granularity": (measurement(k=-3), r"with k the noise is a multiple of 2\*\*k"),
-    "unsigned": (measurement(kind="u32"), "numbers of type 'u32' are not mapped; mapped are 'i32', 'i64', 'f64'"),
-    "short": (measurement(kind="i8"), "numbers of type 'i8' are not mapped"),
-    "short floats": (measurement(kind="f32"), "numbers of type 'f32' are not mapped"),
-    "threshold": (measurement("make_laplace_threshold"), "'make_laplace_threshold' is not mapped"),
-    "partial": ({"__function__": "then_laplace", "__kwargs__": {"scale": 2.0}}, "'then_laplace' is not mapped"),
-    "no domain": (measurement(input_domain=None), r"measurements\['n'\]\.input_domain is missing"),
-    "postprocessing": ({"__function__": "make_chain_pm", "__kwargs__": {}}, "'make_chain_pm' is not mapped"),
-    "summary": ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, "is a row of summarize"),
-}
-
-
-@pytest.mark.parametrize("case", NOT_MAPPED)
-def test_opendp_what_is_not_mapped(case):
-    stated, message = NOT_MAPPED[case]
-    with pytest.raises(NotImplementedError, match=message):
+@pytest.mark.parametrize(
+    ("stated", "error", "message"),
+    [
+        (measurement("make_geometric", bounds={"__tuple__": [0, 10]}), NotImplementedError,
+         "with bounds noisy counts stop at them"),
+        (measurement(k=-3), NotImplementedError, r"with k the noise is a multiple of 2\*\*k"),
+        (measurement(kind="u32"), NotImplementedError, "numbers of type 'u32' are not mapped; mapped are 'i32', 'i64', 'f64'"),
+        (measurement(kind="i8"), NotImplementedError, "numbers of type 'i8' are not mapped"),
+        (measurement(kind="f32"), NotImplementedError, "numbers of type 'f32' are not mapped"),
+        (measurement("make_laplace_threshold"), NotImplementedError, "'make_laplace_threshold' is not mapped"),
+        (measurement(input_domain=None), NotImplementedError, r"measurements\['n'\]\.input_domain is missing"),
+        ({"__function__": "make_chain_pm", "__kwargs__": {}}, NotImplementedError, "'make_chain_pm' is not mapped"),
+        ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, NotImplementedError, "is a row of summarize"),
+        ({"scale": 2.0}, ValueError, r"measurements\['n'\] is nothing that opendp\.mod\.serialize writes"),
+        ("make_laplace", ValueError, r"measurements\['n'\] is not valid JSON"),
+        (measurement(scale=0.0), ValueError, r"measurements\['n'\]\.scale is 0: no noise was added"),
+        (measurement(scale=None), TypeError, r"measurements\['n'\]\.scale must be a positive real number"),
+        (measurement("make_geometric", "f64"), ValueError, "make_geometric is about integers"),
+    ],
+)  # fmt: skip
+def test_opendp_what_is_not_mapped(stated, error, message):
+    with pytest.raises(error, match=message):
         noise_json_of_opendp({"n": stated}, {"n": CELLS})
-
-
-def test_opendp_bad_input():
-    def made(stated):
-        return noise_json_of_opendp({"n": stated}, {"n": CELLS})
-
-    with pytest.raises(ValueError, match=r"measurements\['n'\] is nothing that opendp\.mod\.serialize writes"):
-        made({"scale": 2.0})
-    with pytest.raises(ValueError, match=r"measurements\['n'\] is not valid JSON"):
-        made("make_laplace")
-    with pytest.raises(ValueError, match=r"measurements\['n'\]\.scale is 0: no noise was added"):
-        made(measurement(scale=0.0))
-    with pytest.raises(TypeError, match=r"measurements\['n'\]\.scale must be a positive real number"):
-        made(measurement(scale=None))
-    with pytest.raises(ValueError, match="make_geometric is about integers"):
-        made(measurement("make_geometric", "f64"))
     with pytest.raises(ValueError, match="measurements must have one measurement for each of the columns 'n', got 'm'"):
         noise_json_of_opendp({"m": measurement()}, {"n": CELLS})
 
@@ -209,16 +173,8 @@ def test_opendp_itself_draws_that_noise():
         expected = 20_000 * np.append(mass, 1.0 - mass.sum())
         found = np.append(counts, noise.size - counts.sum())
         assert stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(ends)) > 1e-7
-
-
-def test_opendp_after_a_count():
-    dp = pytest.importorskip("opendp.prelude")
-    from opendp.mod import serialize
-
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
-    counted = space >> dp.t.then_count() >> dp.m.then_laplace(scale=2.0)
-    made = noise_json_of_opendp({"n": serialize(counted)}, {"n": Totals(TABLE)})
+    counted = (dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()) >> dp.t.then_count()
+    made = noise_json_of_opendp({"n": serialize(counted >> dp.m.then_laplace(scale=2.0))}, {"n": Totals(TABLE)})
     assert laws(made) == [{"law": "discrete-laplace", "b": 2.0}]
 
 
@@ -247,27 +203,24 @@ def test_pipelinedp_states_b_and_the_standard_deviation():
     assert made["notes"][0].startswith("Noise as stated by PipelineDP")
 
 
-def test_pipelinedp_what_is_not_mapped():
-    private = REPORT.replace(
-        "Public partition selection: dropped", "Private Partition selection: using Truncated Geometric;"
-    )
-    with pytest.raises(
-        NotImplementedError, match="partitions were selected privately: which rows are there depends on the counts"
-    ):
-        noise_json_of_pipelinedp(private, {"count": CELLS})
-    with pytest.raises(NotImplementedError, match="does not say that the partitions are public"):
-        noise_json_of_pipelinedp(REPORT.replace("ublic partition", "artition"), {"count": CELLS})
-    with pytest.raises(
-        NotImplementedError, match="the metrics 'mean' are not mapped; mapped are 'count', 'privacy_id_count'"
-    ):
-        noise_json_of_pipelinedp(REPORT, {"mean": CELLS})
-    with pytest.raises(ValueError, match="must have one stage 'Computed DP count', got 0"):
-        noise_json_of_pipelinedp(REPORT.replace("DP count", "DP sum"), {"count": CELLS})
-    with pytest.raises(ValueError, match=r"must state one 'Laplace mechanism:  parameter=\.\.\.', got 0"):
-        noise_json_of_pipelinedp(REPORT.replace("Laplace mechanism:", "(eps=0.5 delta=0)"), {"count": CELLS})
-    with pytest.raises(ValueError, match="the parameter of 'count' is no number: 'many'"):
-        noise_json_of_pipelinedp(REPORT.replace("12.5", "many"), {"count": CELLS})
-    with pytest.raises(ValueError, match="the parameter of 'count' must be a finite number greater than 0"):
-        noise_json_of_pipelinedp(REPORT.replace("12.5", "nan"), {"count": CELLS})
+PRIVATE = ("Public partition selection: dropped", "Private Partition selection: using Truncated Geometric;")
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "error", "message"),
+    [
+        (PRIVATE, "count", NotImplementedError, "partitions were selected privately: which rows are there depends on the counts"),
+        (("ublic partition", "artition"), "count", NotImplementedError, "does not say that the partitions are public"),
+        (("", ""), "mean", NotImplementedError, "the metrics 'mean' are not mapped; mapped are 'count', 'privacy_id_count'"),
+        (("DP count", "DP sum"), "count", ValueError, "must have one stage 'Computed DP count', got 0"),
+        (("Laplace mechanism:", "(eps=0.5 delta=0)"), "count", ValueError,
+         r"must state one 'Laplace mechanism:  parameter=\.\.\.', got 0"),
+        (("12.5", "many"), "count", ValueError, "the parameter of 'count' is no number: 'many'"),
+        (("12.5", "nan"), "count", ValueError, "the parameter of 'count' must be a finite number greater than 0"),
+    ],
+)  # fmt: skip
+def test_pipelinedp_what_is_not_mapped(change, column, error, message):
+    with pytest.raises(error, match=message):
+        noise_json_of_pipelinedp(REPORT.replace(*change) if any(change) else REPORT, {column: CELLS})
     with pytest.raises(TypeError, match="report must be the text of a report, got list"):
         noise_json_of_pipelinedp([REPORT], {"count": CELLS})
