@@ -27,8 +27,11 @@ def release() -> bdp.Release:
 
 def model_of(release: bdp.Release, base: Any = None) -> pm.Model:
     with pm.Model(coords=release.coords) as model:
-        prior = bdp.FlatCounts("x", dims=release.dims) if base is None else None
-        bdp.observe(release, prior or bdp.ConfidentialCounts("x", base(), dims=release.dims))
+        if base is None:
+            x = bdp.FlatCounts("x", dims=release.dims)
+        else:
+            x = bdp.ConfidentialCounts("x", base(), dims=release.dims)
+        bdp.observe(release, x)
     return model
 
 

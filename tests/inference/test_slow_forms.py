@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from itertools import pairwise
 
 import numpy as np
 import pymc as pm
 import pytest
 from scipy import stats
-from scipy.integrate import quad
 
 import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
@@ -103,22 +101,6 @@ def test_nothing_is_told_where_it_would_not_be_true(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_slow_rates(model, values_of_counts(model))
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(("alpha", "beta", "factor"), [(2.0, 0.1, 1.0), (0.3, 2.0, 5.0)])
-def test_what_is_told_is_true(alpha, beta, factor):
-    """Rates integrated out by quadrature; given a count they are Gamma(alpha + count, beta + factor)."""
-    rate = stats.gamma(alpha, scale=1.0 / beta)
-    for x in (0, 1, 7):
-        product = lambda g, x=x: stats.poisson.pmf(x, factor * g) * rate.pdf(g)  # noqa: E731  of this loop only
-        ends = [stats.gamma(alpha + x, scale=1.0 / (beta + factor)).ppf(p) for p in (1e-12, 0.5, 1 - 1e-13)]
-        mass = sum(quad(product, *own, epsabs=0, epsrel=1e-9, limit=200)[0] for own in pairwise(ends))
-        base = pm.NegativeBinomial.dist(mu=factor * alpha / beta, alpha=alpha)
-        assert np.exp(pm.logp(base, x).eval()) == pytest.approx(mass, rel=2e-3)
-        assert product(1.3) / mass == pytest.approx(
-            stats.gamma.pdf(1.3, alpha + x, scale=1 / (beta + factor)), rel=2e-3
-        )
 
 
 @pytest.mark.system
