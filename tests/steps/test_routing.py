@@ -10,7 +10,6 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp._chains import chain_statistics
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
@@ -56,14 +55,6 @@ def _random_prior(shape: tuple[int, ...]) -> Any:
         ({"shape": (12, 12), "keep": 1}, False),  # two margins: squares keep both
         ({"shape": (5, 4, 5), "keep": 1}, False),  # three margins that squares keep
     ],
-    ids=[
-        "known",
-        "a prior that varies",
-        "a scale that varies",
-        "not precise",
-        "squares, two axes",
-        "squares, three axes",
-    ],
 )
 @pytest.mark.system
 def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(given, crosses):
@@ -74,17 +65,3 @@ def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(gi
     chain = step.tables[0].chain
     assert isinstance(chain, TreeChain)
     assert bool(len(chain.families)) == crosses
-
-
-@pytest.mark.slow
-def test_a_run_of_a_sparse_three_way_table_agrees_with_itself():
-    """10 x 4 x 6 cells; without moves along several axes R-hat was 3.3 after longer runs."""
-    with _model((10, 4, 6)):
-        tree = bdp.sample(
-            draws=800, tune=200, chains=4, cores=1, random_seed=3, progressbar=False, fiber_gibbs={"sweeps": 20}
-        )
-    x = tree["posterior"]["x"].values.reshape(4, 800, -1)
-    moved = np.ptp(x, axis=(0, 1)) > 0  # of cells that are 0 in every draw there is nothing to compare
-    assert moved.sum() > 100
-    statistics = chain_statistics(x[..., moved])
-    assert statistics.rhat.max() < 1.1, (statistics.rhat.max(), statistics.ess_bulk.min())
