@@ -25,20 +25,10 @@ from bayesdp.inference.runs.journal import DrawJournal, chunk_arrays, read_chunk
 from bayesdp.inference.runs.recorded import checked_state, restore_state, state_arrays
 from bayesdp.storage.journal import locked, write_arrays
 
-pytestmark = pytest.mark.system
-
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 DRAWS, TUNE = 60, 40
-RUN = {
-    "draws": DRAWS,
-    "tune": TUNE,
-    "chains": 2,
-    "cores": 1,
-    "random_seed": 3,
-    "progressbar": False,
-    "quiet": True,
-    "nuts_sampler": "pymc",
-}
+QUIET = {"progressbar": False, "quiet": True, "nuts_sampler": "pymc"}
+RUN = {"draws": DRAWS, "tune": TUNE, "chains": 2, "cores": 1, "random_seed": 3, **QUIET}
 
 
 def release(first: int = 14) -> bdp.Release:
@@ -51,6 +41,7 @@ def release(first: int = 14) -> bdp.Release:
 
 
 def with_a_rate() -> pm.Model:
+    """Moves of counts, and NUTS."""
     own = release()
     with pm.Model(coords=own.coords) as model:
         rate = pm.Deterministic("rate", pm.math.exp(pm.Normal("log_rate", 2.0, 1.0)))
@@ -58,28 +49,13 @@ def with_a_rate() -> pm.Model:
     return freeze_model(model)
 
 
-MODELS = {
-    "independent": lambda: bdp.priors.build_model(release(), "independent"),
-    "counts and a rate": with_a_rate,
-}
-"""Moves of counts only; those and NUTS."""
-
-
 class Killed(Exception):
     """What ends a run here; it is not an interrupt, which PyMC takes for an end that was wanted."""
 
 
-@pytest.fixture(scope="module", params=MODELS)
-def case(request) -> tuple[pm.Model, xr.DataTree]:
-    """A model, and its draws without a journal."""
-    model = MODELS[request.param]()
-    with model:
-        return model, bdp.sample(**RUN)
-
-
 @pytest.fixture(scope="module")
 def small() -> pm.Model:
-    return MODELS["independent"]()
+    return bdp.priors.build_model(release(), "independent")
 
 
 @pytest.fixture(scope="module")
@@ -133,39 +109,42 @@ def content(path: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(case, path):
+@pytest.mark.parametrize(
+    "build", [lambda: bdp.priors.build_model(release(), "independent"), with_a_rate], ids=["counts", "a rate"]
+)
+def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(build, path):
     """Stopped in the tuning, at its end, in the first chain, at its end, in the second one and at the end of all."""
-    model, without = case
     both = DRAWS + TUNE
-    resumed = 0
-    for stop in (7, TUNE, TUNE + 9, both, both + TUNE + 3, 2 * both):
+    stops, model = (7, TUNE, TUNE + 9, both, both + TUNE + 3, 2 * both), build()
+    for resumed, stop in enumerate(stops):
         with pytest.raises(Killed):
             sample(model, path, resume=resumed > 0, stop=stop)
-        resumed += 1
     tree = sample(model, path, resume=True)
+    with model:
+        without = bdp.sample(**RUN)
     assert_same(tree, without)
-    assert tree.attrs["resumed"] == resumed
+    assert tree.attrs["resumed"] == len(stops)
     assert "resumed" not in without.attrs
 
 
-def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(case, path):
-    model, without = case
-    tree = sample(model, path, cores=2)
+@pytest.mark.system
+def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(small, without, path):
+    tree = sample(small, path, cores=2)
     assert_same(tree, without)
     assert "resumed" not in tree.attrs
     # One at the end of the tuning and one at the end of each chain, unless it takes longer than some seconds.
     assert len(chunks(path)) >= 4
     # The draws are all there: giving them again needs no sampling, and other processes than then.
-    assert_same(sample(model, path, resume=True), without)
+    assert_same(sample(small, path, resume=True), without)
 
 
+@pytest.mark.system
 @pytest.mark.usefixtures("at_once")
-def test_chains_in_processes_go_on_as_well(case, path):
-    model, without = case
+def test_chains_in_processes_go_on_as_well(small, without, path):
     for resume, stop in ((False, 50), (True, 150)):
         with pytest.raises(Killed):
-            sample(model, path, resume=resume, stop=stop, cores=2)
-    assert_same(sample(model, path, resume=True, cores=2), without)
+            sample(small, path, resume=resume, stop=stop, cores=2)
+    assert_same(sample(small, path, resume=True, cores=2), without)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -287,6 +266,7 @@ def _hold(path: str, ready, done) -> None:
         done.wait(60)
 
 
+@pytest.mark.system
 def test_two_processes_do_not_write_to_one_file(small, stopped):
     context = multiprocessing.get_context("fork")
     ready, done = context.Event(), context.Event()
@@ -404,7 +384,8 @@ def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
 
 
 def test_draws_of_other_variables_are_refused(tmp_path):
-    layout = {"x": (np.dtype(np.int64), (2,)), "mu": (np.dtype(np.float64), ())}
+    whole, real = np.dtype(np.int64), np.dtype(np.float64)
+    layout = {"x": (whole, (2,)), "mu": (real, ())}
     points = [{"x": np.array([1, 2**40]), "mu": np.array(0.5)}, {"x": np.array([-1, 3]), "mu": np.array(1.5)}]
     stats = [[{"accept": 0.5, "warning": None}], [{"accept": 1.0, "warning": "divergence"}]]
     file = tmp_path / "chunk.npz"
@@ -412,14 +393,12 @@ def test_draws_of_other_variables_are_refused(tmp_path):
     chunk = read_chunk(file, layout, 2)
     assert chunk.state["plain"].tolist() == [0, 1, 2]
     assert chunk.values["x"].tolist() == [[1, 2**40], [-1, 3]]
-    assert chunk.objects == [["warning"]]
-    assert chunk.stats[0]["accept"].tolist() == [0.5, 1.0]
+    assert (chunk.objects, chunk.stats[0]["accept"].tolist()) == ([["warning"]], [0.5, 1.0])
     for other, rows in (
         ({"x": layout["x"]}, 2),
         ({"mu": layout["mu"], "x": layout["x"]}, 2),
-        ({"x": (np.dtype(np.int64), (3,)), "mu": layout["mu"]}, 2),
-        ({"x": (np.dtype(np.float64), (2,)), "mu": layout["mu"]}, 2),
-        ({"x": layout["x"], "mu": (np.dtype(np.float32), ())}, 2),
+        (layout | {"x": (whole, (3,))}, 2),
+        (layout | {"x": (real, (2,))}, 2),
         (layout, 1),
     ):
         with pytest.raises(ValueError, match=r"chunk\.npz' is damaged .*(other variables|another shape or type)"):
@@ -432,8 +411,7 @@ def test_draws_of_other_variables_are_refused(tmp_path):
 def test_whole_numbers_take_no_more_room_than_they_need(tmp_path):
     points = [{"x": np.full(1000, 7)} for _ in range(50)]
     assert chunk_arrays(points, [[{}]] * 50, {})["value:x"].nbytes == 50_000
-    file = tmp_path / "chunk.npz"
-    for extreme in (-(2**63), 2**63 - 1, -129, 128, 2**40):
-        layout = {"x": (np.dtype(np.int64), (2,))}
-        write_arrays(file, chunk_arrays([{"x": np.array([extreme, -1])}], [[{}]], {}))
-        assert read_chunk(file, layout, 1).values["x"].tolist() == [[extreme, -1]]
+    for extreme in (-(2**63), 2**63 - 1, -129, 128):
+        write_arrays(tmp_path / "chunk.npz", chunk_arrays([{"x": np.array([extreme, -1])}], [[{}]], {}))
+        read = read_chunk(tmp_path / "chunk.npz", {"x": (np.dtype(np.int64), (2,))}, 1)
+        assert read.values["x"].tolist() == [[extreme, -1]]

@@ -188,11 +188,10 @@ def test_draws_are_compressed_by_plain_xarray_too(model, tmp_path):
     (again.posterior["x"].isel(draw=slice(0, 3), county=0) * 2.5).to_netcdf(tmp_path / "part.nc", engine="h5netcdf")
 
 
-@pytest.mark.parametrize("largest", [100, 2**40])
-def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path, largest):
+def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
     """Counts of 3,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
     rng = np.random.default_rng(1)
-    draws = rng.integers(0, largest - 20, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
+    draws = rng.integers(0, 30_000, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
     write_draws(compress_draws(tree), tmp_path / "small.nc")
     narrow = tree.map_over_datasets(lambda own: own.astype(np.min_scalar_type(-int(draws.max()))))
