@@ -134,8 +134,10 @@ def test_it_is_written_into_the_journal(model, tmp_path, monkeypatch):
     given = {"draws": 30, "tune": 10}
     with pytest.raises(RuntimeError, match="killed"):
         sample(model, **given, journal=tmp_path / "draws", callback=stop)
-    again = sample(model, **given, journal=tmp_path / "draws", resume=True)["diagnostics"].attrs
-    whole = sample(model, **given)["diagnostics"].attrs
+    again = sample(model, **given, journal=tmp_path / "draws", resume=True)
+    whole = sample(model, **given)
+    np.testing.assert_array_equal(again["posterior"]["x"], whole["posterior"]["x"])
+    again, whole = again["diagnostics"].attrs, whole["diagnostics"].attrs
     names = [name for name in whole if name.startswith("missed_modes")]
     assert len(names) == 7
     assert whole["missed_modes_alike"] <= 2

@@ -228,14 +228,6 @@ def test_the_working_population_of_a_state(law):
     assert_possible(release, chains=2, draws=10)
 
 
-@pytest.mark.system
-def test_regions_of_one_area_share_its_keys():
-    """Two of four regions are one area: 420 of 840 numbers of regions are published twice, and equal."""
-    release = bdp.datasets.working_population(GAPPED, levels=("SA3", "SA4"), within="7")
-    with pytest.warns(bdp.consistency.CountedOnceWarning, match=r"^2 of the 4 .* 208 of the 416 answers"):
-        assert_possible(release, chains=1, draws=3)
-
-
 def test_chains_begin_apart():
     """Of the cells that may move, those of two chains differ in half or more at the first table, and are within the laws there."""
     rng = np.random.default_rng(5)
