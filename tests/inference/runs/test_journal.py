@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import pickle
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from bayesdp.inference.runs import journal as journal_module
 from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.journal import DrawJournal, chunk_arrays, read_chunk
 from bayesdp.inference.runs.recorded import checked_state, restore_state, state_arrays
-from bayesdp.storage.journal import locked, write_arrays
+from bayesdp.storage.journal import write_arrays
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 DRAWS, TUNE = 60, 40
@@ -128,7 +127,7 @@ def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(build, p
 
 
 @pytest.mark.system
-def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(small, without, path):
+def test_chains_in_processes_go_on_as_well_and_leave_few_records(small, without, path, monkeypatch):
     tree = sample(small, path, cores=2)
     assert_same(tree, without)
     assert "resumed" not in tree.attrs
@@ -136,11 +135,8 @@ def test_a_run_that_was_not_stopped_has_the_same_draws_and_few_records(small, wi
     assert len(chunks(path)) >= 4
     # The draws are all there: giving them again needs no sampling, and other processes than then.
     assert_same(sample(small, path, resume=True), without)
-
-
-@pytest.mark.system
-@pytest.mark.usefixtures("at_once")
-def test_chains_in_processes_go_on_as_well(small, without, path):
+    assert remove_journal(path)
+    monkeypatch.setattr(recorded, "SECONDS", 0.0)
     for resume, stop in ((False, 50), (True, 150)):
         with pytest.raises(Killed):
             sample(small, path, resume=resume, stop=stop, cores=2)
@@ -173,9 +169,8 @@ def test_a_damaged_file_ends_its_chain_there_and_no_other(small, without, path, 
     caplog.set_level(logging.WARNING)
     with DrawJournal(path, small, RUN, resume=True) as journal:
         assert journal.kept == (TUNE + 19) + (TUNE + DRAWS)
-    assert [own.getMessage() for own in caplog.records] == [
-        f"{path}: draws of chain 0 are damaged; it goes on from its draw {TUNE + 19}"
-    ]
+    words = f"{path}: draws of chain 0 are damaged; it goes on from its draw {TUNE + 19}"
+    assert [own.getMessage() for own in caplog.records] == [words]
     caplog.clear()
     assert_same(sample(small, path, resume=True), without)
     assert not caplog.records  # what was damaged is gone
@@ -260,26 +255,16 @@ def test_what_keeps_no_draws_is_refused(small, path):
         sample(model, path, chains=6, step=step)
 
 
-def _hold(path: str, ready, done) -> None:
-    with locked(Path(path)):
-        ready.set()
-        done.wait(60)
+def test_two_processes_do_not_write_to_one_file(small, stopped, monkeypatch):
+    """As where another one holds the lock; that it does: tests of the storage."""
 
+    def held(*args):
+        raise BlockingIOError
 
-@pytest.mark.system
-def test_two_processes_do_not_write_to_one_file(small, stopped):
-    context = multiprocessing.get_context("fork")
-    ready, done = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(str(stopped / "lock"), ready, done))
-    other.start()
-    try:
-        assert ready.wait(60)
-        for own in (lambda: sample(small, stopped, resume=True), lambda: remove_journal(stopped)):
-            with pytest.raises(BlockingIOError, match="is being written to by another process"):
-                own()
-    finally:
-        done.set()
-        other.join()
+    monkeypatch.setattr("fcntl.lockf", held)
+    for own in (lambda: sample(small, stopped, resume=True), lambda: remove_journal(stopped)):
+        with pytest.raises(BlockingIOError, match="is being written to by another process"):
+            own()
 
 
 @pytest.mark.usefixtures("at_once")
@@ -295,10 +280,8 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(small, without, path, monk
     with monkeypatch.context() as patch:
         patch.setattr(journal_module, "write_arrays", full)
         assert_same(sample(small, path), without)
-    told = [own.getMessage() for own in caplog.records if "not kept" in own.getMessage()]
-    assert told == [
-        f"{path}: No space left on device. Sampling goes on; draws from here on are not kept while sampling"
-    ]
+    words = f"{path}: No space left on device. Sampling goes on; draws from here on are not kept while sampling"
+    assert [own.getMessage() for own in caplog.records if "not kept" in own.getMessage()] == [words]
     assert len(chunks(path)) == 20
     assert_same(sample(small, path, resume=True), without)
 
