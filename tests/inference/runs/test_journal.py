@@ -5,6 +5,7 @@ The oracle is the run without a journal and without a stop: same seed, same draw
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import pickle
@@ -259,7 +260,7 @@ def test_two_processes_do_not_write_to_one_file(small, stopped, monkeypatch):
     """As where another one holds the lock; that it does: tests of the storage."""
 
     def held(*args):
-        raise BlockingIOError
+        raise BlockingIOError(errno.EAGAIN, "held")
 
     monkeypatch.setattr("fcntl.lockf", held)
     for own in (lambda: sample(small, stopped, resume=True), lambda: remove_journal(stopped)):
