@@ -32,9 +32,7 @@ def log_poisson(tables, rate=RATE):
 
 def released(law: noise.NoiseLaw, *, exact: bool = True) -> bdp.Release:
     return bdp.Release.from_published(
-        LINE,
-        measured=[bdp.Measured(bdp.Identity(LINE), NOISY, law)],
-        exact=[bdp.Exact(TOTAL, 7)] if exact else [],
+        LINE, measured=[bdp.Measured(bdp.Identity(LINE), NOISY, law)], exact=[bdp.Exact(TOTAL, 7)] if exact else []
     )
 
 

@@ -157,12 +157,7 @@ class TestProgressLines:
 
     @pytest.mark.parametrize(
         ("terminal", "given", "expected"),
-        [
-            (False, {}, True),
-            (False, {"progressbar": False}, False),
-            (False, {"quiet": True}, False),
-            (True, {}, False),
-        ],
+        [(False, {}, True), (False, {"progressbar": False}, False), (False, {"quiet": True}, False), (True, {}, False)],
     )
     def test_when_they_are_wanted(self, monkeypatch, terminal, given, expected):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
