@@ -167,26 +167,6 @@ class TestContract:
         assert not np.array_equal(seen[0][:size], seen[10][:size])
         assert seen[9][size] == 10.0
 
-    def test_without_tuning_donors_come_from_the_start(self, shared, monkeypatch):
-        chosen_by, choose = [], TreeChain.choose_donors
-
-        def choosing(self, counts):
-            chosen_by.append(np.array(counts))
-            choose(self, counts)
-
-        monkeypatch.setattr(TreeChain, "choose_donors", choosing)
-        with shared:
-            step = FiberGibbs()
-        step.setup_chain(np.random.default_rng(3), 0, 10)
-        step.stop_tuning()
-        point, _ = step.step(shared.initial_point())
-        times = len(chosen_by)
-        # The table near the estimate, before it was moved to ends of groups.
-        assert chosen_by[-1].sum() == step.tables[0].chain.state.counts.sum()
-        for _ in range(3):
-            point, _ = step.step(point)
-        assert len(chosen_by) == times
-
 
 def test_the_result_says_what_is_proved(shared):
     with shared:
@@ -227,24 +207,20 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
         assert isinstance(FiberGibbs().tables[0].chain, Chain)
 
 
-@pytest.mark.system
-def test_a_scale_that_varies_keeps_the_joint_law():
-    """Noise of cells of which the model does not know how large it is: the kernel gets another scale at every step."""
-    case = Case()
-    tables = case.tables()
-    extra = np.array([[1, 0], [2, 1], [0, 2]])
+def test_a_scale_that_varies_is_read_at_every_point():
+    """Noise of cells of which the model does not know how large it is."""
+    case, extra = Case(), np.array([[1, 0], [2, 1], [0, 2]])
     with case.model() as model:
-        wide = pm.Bernoulli("wide", 0.3)
-        bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=pm.math.switch(wide, 2.5, 0.6), observed=extra)
+        sigma = pm.Uniform("sigma", 0.5, 3.0)
+        bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=sigma, observed=extra)
         assert isinstance(FiberGibbs([model["x"]]).tables[0].chain, TreeChain)
-    drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior
-    logs = []
-    for weight, sigma in ((0.7, 0.6), (0.3, 2.5)):
+
+    def logs(tables, sigma):
         norm = np.exp(-(np.arange(-200, 201) ** 2) / (2.0 * sigma**2)).sum()
         own = -((extra - tables) ** 2).sum(axis=(1, 2)) / (2.0 * sigma**2) - extra.size * np.log(norm)
-        logs.append(case.logs(tables) + own + np.log(weight))
-    flat = indices(tables, drawn["x"]) + len(tables) * drawn["wide"].values
-    assert_close_in_variation(flat, probabilities(np.concatenate(logs)), rate=RATE)
+        return case.logs(tables) + own
+
+    Exactly(model, case.tables(), logs, "sigma", np.linspace(0.6, 2.9, 21)).check_densities()
 
 
 def test_flat_counts_and_three_levels_are_hierarchies():

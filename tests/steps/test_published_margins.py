@@ -20,8 +20,6 @@ from scipy.special import softmax
 import bayesdp as bdp
 from bayesdp.fibers import Chain
 from bayesdp.fibers import chain as chain_module
-from bayesdp.fibers.kernel.state import SHAPE as PRIOR_SHAPE
-from bayesdp.fibers.kernel.state import THETA
 from bayesdp.fibers.target import precise_sets
 from bayesdp.inference import FiberGibbs
 from tests.fibers.harness import LEVEL, p_values
@@ -143,20 +141,6 @@ def test_steps_of_each_family_from_exact_draws(name):
     assert (moved > 0.0).sum() >= families / 2
 
 
-@pytest.mark.system
-def test_each_family_that_is_broken_is_told():
-    """By other weights of some cells: `test_steps_of_each_family_from_exact_draws` would see it, of every family."""
-    case = CASES["total"]
-    tables, probability = case.posterior()
-    chain, rng = case.chain(), np.random.default_rng(11)
-    starts = tables[rng.choice(len(tables), STARTS, p=probability)]
-    theta, shape = chain.state.cells_float[:, [THETA, PRIOR_SHAPE]].T.copy()
-    chain.set_prior(theta + np.cos(np.arange(len(theta))), shape)
-    for family in range(chain._measured):
-        ends = ends_of(starts, chain, lambda family=family: chain.sweep_of(family, 3))
-        assert min(p_values(ends, tables, probability)) < LEVEL, family
-
-
 @pytest.mark.parametrize("name", ["gaps", "total"])
 def test_ways_from_exact_draws(name):
     """A way leaves the law as it is, and changes the table. False alarms: `LEVEL` each."""
@@ -167,21 +151,6 @@ def test_ways_from_exact_draws(name):
     ends = ends_of(starts, chain, lambda: chain.temper(5))
     assert min(p_values(ends, tables, probability)) > LEVEL
     assert np.mean(np.any(starts != ends, axis=1)) > 0.02
-
-
-def test_lines_alone_do_not_join_tables(monkeypatch):
-    """Why there are ways: few tables, so far apart that lines reach a part of them only, from the first in 10,000 moves."""
-    case = CASES["gaps"]
-    tables, probability = case.posterior()
-    monkeypatch.setattr(chain_module, "TEMPERED", 0)
-    chain = case.chain()
-    chain.begin(tables[0])
-    draws = np.empty((100, tables.shape[1]), dtype=np.int64)
-    for own in draws:
-        chain.move(100)
-        own[:] = chain.counts
-    met = np.isin(np.arange(len(tables)), [np.flatnonzero((tables == own).all(axis=1))[0] for own in draws])
-    assert probability[~met].sum() > 0.001  # it is 0.006 at least
 
 
 @pytest.mark.system

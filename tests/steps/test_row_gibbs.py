@@ -14,7 +14,7 @@ from scipy.stats import kstest
 from bayesdp._random import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, row_coordinates, sweep
+from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, sweep
 from bayesdp.queries import LinearQuery, Margins
 from bayesdp.steps import RowNoiseGibbs
 from tests.noise.oracles import all_margins, frame_of
@@ -82,23 +82,6 @@ class TestLaw:
         u = invariants.project(np.random.default_rng(1).laplace(size=(4, 4)))
         fitted = chain(invariants, u, 1.0, 4000) @ row_basis(invariants).toarray()
         assert min(float(az.ess(fitted[None, :, cell])) for cell in range(16)) > 0.4 * 4000
-
-    def test_coordinates_of_directions(self) -> None:
-        invariants = Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"]))
-        table = np.random.default_rng(1).normal(size=(2, 24))
-        w = row_coordinates(invariants, table)
-        assert w @ row_basis(invariants) == pytest.approx(
-            table - invariants.project(table.reshape(2, 3, 4, 2)).reshape(2, -1)
-        )
-        own = directions_of(invariants)
-        for k in range(len(own.w_starts) - 1):
-            made = np.zeros(24)
-            for i in range(own.w_starts[k], own.w_starts[k + 1]):
-                made += own.w_entries[i] * row_basis(invariants).toarray()[own.places[i]]
-            direct = np.zeros(24)
-            part = slice(own.cell_starts[k], own.cell_starts[k + 1])
-            direct[own.cells[part]] = own.cell_entries[part]
-            assert made == pytest.approx(direct, abs=1e-12)
 
 
 def model_of(b: Any = 1.5, scale_of_s: float = 2.0) -> pm.Model:

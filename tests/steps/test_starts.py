@@ -96,13 +96,3 @@ class TestPredictive:
         assert len(np.unique(tree.prior_predictive["exact"])) > 5
         assert abs(float((y - x).mean())) < 6 * 4.4 / np.sqrt(800)  # noise of sd 4.2
         assert 2.5 < float((y - x).std()) < 6
-
-    def test_posterior_predictive_of_totals_is_constant(self, mixed):
-        tree = run(mixed, draws=50)
-        with mixed:
-            predictive = pm.sample_posterior_predictive(
-                tree, var_names=["exact", "noisy"], random_seed=2, progressbar=False
-            ).posterior_predictive
-        assert (predictive["exact"] == TOTAL).all()
-        assert predictive["noisy"].dims == ("chain", "draw", "county")
-        assert 2 < float((predictive["noisy"] - tree.posterior["x"]).std()) < 7
