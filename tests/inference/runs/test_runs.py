@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 
@@ -171,16 +172,25 @@ class TestProgressLines:
         assert "sampling: 99 of 100 draws (99%)" in capsys.readouterr().err
 
 
-def test_draws_are_compressed_by_plain_xarray_too(model, tmp_path):
-    with model:
-        tree = bdp.sample(**QUICK)
-    tree.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
-    again = xr.open_datatree(tmp_path / "plain.nc", engine="h5netcdf").load()
-    assert again.posterior["x"].encoding["zlib"]
-    assert again.posterior["x"].dtype == np.int64
-    xr.testing.assert_identical(again.posterior.to_dataset(), tree.posterior.to_dataset())
-    # What is computed from such draws is written as ever.
-    (again.posterior["x"].isel(draw=slice(0, 3), county=0) * 2.5).to_netcdf(tmp_path / "part.nc", engine="h5netcdf")
+def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
+    """So that draws with a seed are the same where functions were compiled anew and where they were read from files.
+
+    In this process and in those of the chains; the user's setting is as before.
+    """
+    seen, run = [], pm.sample
+
+    def looked(*args, **given):
+        seen.append(pytensor.config.numba__fastmath)
+        return run(*args, **given)
+
+    monkeypatch.setattr(pm, "sample", looked)
+    with pytensor.config.change_flags(numba__fastmath=True):
+        with pm.Model():
+            pm.Normal("mean")
+            bdp.sample(draws=5, tune=5, chains=1, cores=1, random_seed=7, progressbar=False, quiet=True)
+        running._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
+        assert pytensor.config.numba__fastmath
+    assert seen == [False, False]
 
 
 def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
