@@ -206,17 +206,6 @@ class TestDeterminedAndStuckCells:
         assert fine.attrs["converged"] == 1
         assert np.isnan(fine["x_rhat"].values).tolist() == [False, True, False]
 
-    def test_one_chain_two_levels_and_too_few_draws(self):
-        rng = np.random.default_rng(2)
-        for draws, words in (
-            (rng.integers(0, 9, (1, 500)), "R-hat needs two chains"),
-            (rng.normal([[0], [3]], size=(2, 500)), "NOT converged"),
-            (rng.normal(size=(2, 3)), ""),
-        ):
-            found = diagnose(xr.Dataset({"x": (("chain", "draw"), draws)}), {}).attrs
-            assert found["converged"] == 0
-            assert words in found["message"]
-
     def test_nothing_that_can_move(self):
         data = xr.Dataset({"x": (("chain", "draw", "c"), np.full((2, 100, 2), 3))})
         found = diagnose(data, {"x": np.array([True, True])})

@@ -77,11 +77,6 @@ class TestBadChains:
         assert own["verdict"] == "not converged"
         assert own["message"].startswith("NOT converged, as far as can be told: R-hat up to ")
 
-    def test_a_drift_in_every_chain(self):
-        draws = self.rng.normal(size=(4, 100, 20))
-        draws[..., 3] += np.linspace(-1.5, 1.5, 100)
-        assert verdict(draws)["verdict"] == "not converged"
-
     def test_a_parameter_among_many_cells_keeps_a_limit_of_its_own(self):
         cells = self.rng.normal(size=(2, 300, 3000))
         rate = self.rng.normal(size=(4, 150))  # as two chains in halves, each with the mean that it is given
@@ -92,15 +87,17 @@ class TestBadChains:
         assert own["rhat_limit"] == pytest.approx(rhat_limit(2, 300, 1, 2))
         assert own["worst_rhat"] < rhat_limit(2, 300, 3001, 1)
 
-    def test_one_slow_chain_and_one_that_never_moved(self):
+    def test_one_slow_chain_one_that_never_moved_and_too_few_draws(self):
         walk = np.cumsum(self.rng.normal(size=(1, 400, 3)), axis=1)
         # R-hat does not exist; each draw counts for less than a 30th
         assert verdict(walk)["verdict"] == "not converged"
-        independent = self.rng.normal(size=(1, 400, 3))
-        assert verdict(independent)["verdict"] == "not judged"
+        alone = verdict(self.rng.normal(size=(1, 400, 3)))
+        assert alone["verdict"] == "not judged"
+        assert "R-hat needs two chains" in alone["message"]
         stuck = self.rng.normal(size=(2, 400, 3))
         stuck[..., 0] = 2.0
         assert verdict(stuck)["verdict"] == "not converged"
+        assert verdict(self.rng.normal(size=(2, 3, 1)))["converged"] == 0
 
     def test_draws_that_are_not_finite(self):
         draws = self.rng.normal(size=(2, 500, 3))
@@ -162,16 +159,6 @@ def test_cells_known_by_batches_have_such_limits_too():
     shifted = sums + 32 * 0.8 * np.arange(2)[:, None, None]
     _, rhat, times = batch_diagnostics(shifted, np.zeros((2, 4000)), squares, [1024, 1024], 32)
     assert np.mean(rhat > cell_limits(rhat[:1], times, 2, 1024, 32, 1)) > 0.8
-
-
-@pytest.mark.parametrize(("chains", "draws", "rho"), [(4, 1000, 0.8), (2, 400, 0.6)])
-def test_slow_chains_that_agree_are_not_called_bad(chains, draws, rho):
-    """60 quantities, 10 runs: at a rate of 1% two alarms or more have a probability of 0.4%; R-hat is beyond 1.01 all the same."""
-    rng = np.random.default_rng([23, draws])
-    found = [verdict_of_counts(autoregressions(rng, chains, draws, 60, rho)) for _ in range(10)]
-    assert sum(own["verdict"] == "not converged" for own in found) <= 1
-    assert sum(own["worst_rhat"] > 1.01 for own in found) >= 8
-    assert all("by the usual limits" not in own["message"] or own["worst_rhat"] <= 1.01 for own in found)
 
 
 def slow_drift(rng) -> np.ndarray:
