@@ -15,7 +15,6 @@ import bayesdp as bdp
 from bayesdp import noise
 from tests.inference.oracle import (
     GRID,
-    LINE,
     Exactly,
     assert_posterior,
     counts_model,
@@ -266,20 +265,6 @@ def test_several_releases_and_two_tables_with_a_common_parameter():
     given_z, given_x = (special.logsumexp(own, axis=0) + prior for own in (of_z, of_x))
     assert_posterior(tree, tables, posterior_of(of_x + given_z), theta="rate", grid=grid)
     assert_posterior(tree, others, posterior_of(of_z + given_x), name="z", theta="rate", grid=grid)
-
-
-def test_unknown_noise_scale():
-    """The law's normaliser matters when its scale is a parameter."""
-    with pm.Model(coords=LINE) as model:
-        b = pm.LogNormal("b", 0.0, 0.7)
-        x = bdp.FlatCounts("x", dims="county")
-        bdp.observe(bdp.Release.from_published(LINE, measured=[], exact=[bdp.Exact(bdp.Totals(LINE), 7)]), x)
-        bdp.distributions.DiscreteLaplace("y", mu=x, b=b, observed=np.array([5, -1, 2]))
-
-    def logs(tables, b):
-        return laplace(tables, [5, -1, 2], b) + 3 * np.log(np.tanh(0.5 / b)) + stats.lognorm.logpdf(b, 0.7)
-
-    Exactly(model, tables_of(three_counties()), logs, "b", np.exp(np.linspace(-5, 5, 401))).check_densities()
 
 
 def test_zero_rates_are_structural_zeros():

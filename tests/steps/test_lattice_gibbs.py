@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from scipy.stats import gamma, poisson
 
 import bayesdp as bdp
@@ -100,47 +101,20 @@ class TestLaw:
 
 
 class TestEpsilon:
-    """The rate as a parameter: the density of the model against normalisers by enumeration, up to a constant."""
+    """The rate as a parameter of latent noise. Normalisers: `tests/distributions/test_lattice_normalisers.py`."""
 
-    TOTAL = bdp.Invariants(bdp.Totals({"county": ["p", "q", "r"]}))
-    EPSILONS = np.array([0.3, 0.9, 2.0])
-
-    def log_sum(self) -> np.ndarray:
+    def test_density_with_latent_noise(self):
         """Of a total over three cells, in closed form: 2 * ||z||_inf = ||z||_1, and 6 m tables have norm 2 m."""
-        m = np.arange(1, 4000)
-        return np.log1p([(6.0 * m * np.exp(-2.0 * e * m)).sum() for e in self.EPSILONS])
-
-    def check(self, model: pm.Model, exact: np.ndarray, **more: np.ndarray) -> None:
-        density = model.compile_logp(jacobian=False)
-        found = [float(density({"epsilon_log__": np.log(e), **more})) for e in self.EPSILONS]
-        exact = exact + gamma.logpdf(self.EPSILONS, 2.0, scale=0.5)
-        assert np.diff(found) == pytest.approx(np.diff(exact), rel=1e-9)
-
-    def test_known_table(self):
-        table, noise = np.array([10, 20, 5]), np.array([2, -3, 1])
+        total = bdp.Invariants(bdp.Totals({"county": ["p", "q", "r"]}))
         with pm.Model() as model:
-            LatticeLaplace("y", table, pm.Gamma("epsilon", 2.0, 2.0), invariants=self.TOTAL, observed=table + noise)
-        self.check(model, -6.0 * self.EPSILONS - self.log_sum())
-
-    def test_latent_noise(self):
-        with pm.Model() as model:
-            LatticeLaplace("z", np.zeros(3, dtype=int), pm.Gamma("epsilon", 2.0, 2.0), invariants=self.TOTAL)
-        for z in ([0, 0, 0], [3, -1, -2]):
-            self.check(model, -np.abs(z).sum() * self.EPSILONS - self.log_sum(), z=np.array(z))
-
-    def test_both_margins_without_a_closed_form(self):
-        square = bdp.Invariants(bdp.Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]))
-        table, noise = np.array([[4, 2, 7], [1, 9, 3], [6, 5, 2]]), np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
-        with pm.Model() as model:
-            LatticeLaplace("y", table, pm.Gamma("epsilon", 2.0, 2.0), invariants=square, observed=table + noise)
-        # Every table of norm up to 64 has its four free cells within 16 of zero; larger ones weigh 1e-9 at most from 0.9 on.
-        free = np.stack(np.meshgrid(*[np.arange(-16, 17)] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
-        sizes = np.abs(free).sum(axis=(1, 2)) + np.abs(free.sum(axis=(1, 2)))
-        sizes += np.abs(free.sum(axis=1)).sum(axis=1) + np.abs(free.sum(axis=2)).sum(axis=1)
-        norms, counts = np.unique(sizes, return_counts=True)
-        self.EPSILONS = np.array([0.9, 1.3, 2.0])
-        log_sum = logsumexp(-np.outer(self.EPSILONS, norms) + np.log(counts), axis=1)
-        self.check(model, -6.0 * self.EPSILONS - log_sum)
+            LatticeLaplace("z", np.zeros(3, dtype=int), pm.Gamma("epsilon", 2.0, 2.0), invariants=total)
+        density, m = model.compile_logp(jacobian=False), np.arange(1, 4000)
+        found, exact = [], []
+        for epsilon, z in product((0.3, 0.9, 2.0), ([0, 0, 0], [3, -1, -2])):
+            found.append(float(density({"epsilon_log__": np.log(epsilon), "z": np.array(z)})))
+            log_sum = np.log1p((6.0 * m * np.exp(-2.0 * epsilon * m)).sum())
+            exact.append(gamma.logpdf(epsilon, 2.0, scale=0.5) - np.abs(z).sum() * epsilon - log_sum)
+        assert found == pytest.approx(exact, rel=1e-9)
 
     def test_refused_where_the_normaliser_is_not_known(self):
         five = bdp.Invariants(bdp.Margins({"a": range(5), "b": range(5)}, ["a"], ["b"]))
