@@ -118,7 +118,7 @@ def test_densities(name):
 def test_draws_of_pymc_have_the_posterior_law():
     case = CASES["two exact levels"]
     tables = case.tables()
-    drawn = run(case.model(), draws=2_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
+    drawn = run(case.model(), draws=1_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
     assert_close_in_variation(indices(tables, drawn), probabilities(case.logs(tables)), rate=RATE)
 
 

@@ -94,7 +94,7 @@ def test_margins_with_missing_and_half_way_numbers_against_enumeration(exact):
     if exact:
         assert not np.isfinite(logs(tables)).all()
     else:
-        case.check_draws(draws=1500, tune=100)
+        case.check_draws(draws=700, tune=50)
 
 
 def test_parameters_that_are_variables():

@@ -104,7 +104,7 @@ def test_the_posterior_is_that_of_the_law(unmeasured):
     case = Exactly(model_of(release_of(LAW, unmeasured)), tables[np.isfinite(logs(tables))], logs)
     case.check_densities(most=200)
     if unmeasured:
-        case.check_draws(tune=100)
+        case.check_draws(draws=700, tune=50)
 
 
 def test_a_share_that_is_unknown_is_left_to_the_compiled_density():
@@ -141,4 +141,4 @@ def test_kernel_takes_them_and_has_the_posterior(law) -> None:
     case = Exactly(counts_model(release, pm.Poisson.dist(RATE)), TABLES, logs)
     case.check_densities()
     if isinstance(law, Gaussian):
-        case.check_draws(tune=100, seed=3)
+        case.check_draws(draws=700, tune=50, seed=3)
