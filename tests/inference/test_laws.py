@@ -160,7 +160,7 @@ def test_both_margins_of_a_2x3_table(name):
     by_mechanism = [mechanism.logp(release.values, table) for table in tables]
     assert np.ptp(by_mechanism - log_density((published - tables)[:, 0])) < 1e-9
     if name == "linf":
-        case.check_draws(draws=700, tune=50)
+        case.check_draws(draws=500, tune=20)
 
 
 PUBLISHED = np.array([4.5, -0.75, 3.25])
@@ -247,5 +247,3 @@ def test_counts_that_limits_keep_within_the_bounds_or_not(law, values, limited):
     known = limited and isinstance(law, noise.BoundaryInflatedLaplace)
     case = Exactly(counts_model(release, pm.Poisson.dist(rate)), tables_of(release), logs, known=known)
     case.check_densities()
-    if limited and law.name == "truncated-discrete-laplace":
-        case.check_draws(draws=700, tune=50)

@@ -85,7 +85,7 @@ class TestLaw:
         "law", ["l1", *(pytest.param(own, marks=pytest.mark.system) for own in ("l2", "gaussian"))]
     )
     def test_posterior_with_latent_noise(self, law):
-        noise, accepted = draws_of(model_of(law), 600, sweeps=20)
+        noise, accepted = draws_of(model_of(law), 300, sweeps=20)
         assert pvalue(Y.reshape(-1) - noise, *posterior(law)) > LEVEL
         assert 0.05 < np.mean(accepted) < 1.0
 
