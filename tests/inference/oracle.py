@@ -5,13 +5,15 @@ Nothing here uses the kernel, the step method or PyMC's log-densities.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pymc as pm
 import xarray as xr
-from scipy import special
 
 import bayesdp as bdp
 from bayesdp import noise
@@ -19,6 +21,7 @@ from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.inference import FiberGibbs
 from tests.comparison.enumeration import probabilities as posterior_of
 from tests.comparison.means import STANDARD_ERRORS, assert_mean
+from tests.fibers.harness import log_noise, log_prior
 
 __all__ = ["STANDARD_ERRORS", "assert_mean", "posterior_of"]
 
@@ -96,30 +99,81 @@ def assert_posterior(
         check(parameter * x[..., 0], values[None, :] * flat[:, 0, None], f"{theta} times {name}[0]")
 
 
-def log_poisson(tables: Floats, rate: Floats) -> Floats:
-    return tables * np.log(rate) - rate - special.gammaln(tables + 1.0)
+def _assert_same_up_to_a_constant(found: Floats, exact: Floats, what: str) -> None:
+    finite = np.isfinite(exact)
+    np.testing.assert_array_equal(np.isfinite(found), finite, err_msg=what)
+    assert np.count_nonzero(finite) > 2
+    apart = found[finite] - exact[finite]
+    np.testing.assert_allclose(apart, apart[0], rtol=0.0, atol=1e-6, err_msg=what)
 
 
-def log_negative_binomial(tables: Floats, mu: Floats, alpha: Floats) -> Floats:
-    return (
-        special.gammaln(tables + alpha)
-        - special.gammaln(alpha)
-        - special.gammaln(tables + 1.0)
-        + tables * np.log(mu / (mu + alpha))
-        + alpha * np.log(alpha / (mu + alpha))
-    )
+def kernel_logs(step: FiberGibbs, point: dict[str, Any], tables: npt.NDArray[np.int64]) -> Floats:
+    """Log-densities of tables by what a step method gives its kernel, written with SciPy, and by what it leaves to acceptance."""
+    [own] = step.tables
+    theta, shape, *others = own._parameters(*[point[name] for name in own._inputs])
+    terms = [
+        replace(term, windows=replace(term.windows, log_mass=scale)) if term.changing else replace(term, scale=scale)
+        for term, scale in zip(own.target.terms, others, strict=False)
+    ]
+    for i, answers in zip(own._moving, others[len(terms) :], strict=True):
+        terms[i] = replace(terms[i], values=answers)
+    flat = tables.reshape(len(tables), -1)
+    found = log_prior(own.target.family, theta, shape, flat) + log_noise(SimpleNamespace(terms=terms), flat)
+    if own._rest is not None:
+        found = found + [own._rest(point, table) for table in tables]
+    return np.where([own.target.fiber.contains(table) for table in tables], found, -np.inf)
 
 
-def log_binomial(tables: Floats, n: Floats, p: Floats) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        logs = (
-            special.gammaln(n + 1.0)
-            - special.gammaln(tables + 1.0)
-            - special.gammaln(n - tables + 1.0)
-            + tables * np.log(p)
-            + (n - tables) * np.log1p(-p)
-        )
-    return np.where(tables <= n, logs, -np.inf)
+@dataclass(frozen=True, eq=False)
+class Exactly:
+    """A model of counts x, all its tables, and their log-density beside one parameter, written by hand up to a constant."""
+
+    model: pm.Model
+    tables: npt.NDArray[np.int64]
+    logs: Callable[..., Floats]
+    """Of tables, and of a value of the parameter."""
+    theta: str | None = None
+    grid: Floats | None = None
+    known: bool = True
+    """Whether the kernel knows every term (no accepting or rejecting)."""
+
+    def point(self, value: float | None) -> dict[str, Any]:
+        """The first point of the model, with a value of the parameter."""
+        point = self.model.initial_point()
+        if self.theta is not None:
+            rv = self.model[self.theta]
+            transform = self.model.rvs_to_transforms[rv]
+            moved = np.asarray(value) if transform is None else transform.forward(value, *rv.owner.inputs).eval()
+            point[self.model.rvs_to_values[rv].name] = moved
+        return point
+
+    def check_densities(self, most: int = 60) -> None:
+        """The model's density of tables and parameter, and the kernel's of tables given it, are those written by hand."""
+        tables = self.tables[np.unique(np.linspace(0, len(self.tables) - 1, most).astype(int))]
+        values = [None] if self.grid is None else [float(self.grid[len(self.grid) * i // 10]) for i in (3, 6)]
+        exact = [self.logs(tables) if value is None else self.logs(tables, value) for value in values]
+        density = self.model.compile_logp(jacobian=False)
+        with self.model:
+            step = FiberGibbs()
+        assert all(own.exact_conditional for own in step.tables) == self.known
+        found = []
+        for value, own in zip(values, exact, strict=True):
+            point = self.point(value)
+            logs = np.array([float(density({**point, "x": table})) for table in tables])
+            found.append(np.where(logs < -1e5, -np.inf, logs))  # a large negative number while counts are free
+            _assert_same_up_to_a_constant(kernel_logs(step, point, tables), own, f"the kernel, {self.theta}={value}")
+        _assert_same_up_to_a_constant(np.ravel(found), np.ravel(exact), "the model")
+
+    def check_draws(self, **options: Any) -> None:
+        """Of `pm.sample`, against enumeration and quadrature by trapezoids."""
+        if self.grid is None:
+            assert_posterior(sample(self.model, **options), self.tables, posterior_of(self.logs(self.tables)))
+            return
+        width = np.gradient(self.grid)
+        width[[0, -1]] /= 2.0
+        joint = posterior_of(np.stack([self.logs(self.tables, own) for own in self.grid], axis=1) + np.log(width))
+        drawn = sample(self.model, **options)
+        assert_posterior(drawn, self.tables, joint, theta=self.theta, grid=self.grid)
 
 
 NOISY = np.array([4, 0, 3])
@@ -136,10 +190,3 @@ def three_counties(total: int = 7, law: noise.NoiseLaw | None = None, values=NOI
 
 def laplace(tables, values=NOISY, b=2.0):
     return -(np.abs(tables - values) / b).reshape(len(tables), -1).sum(axis=1)
-
-
-def is_exact_conditional(model: pm.Model) -> bool:
-    """Whether the kernel knows every term (no accepting or rejecting)."""
-    with model:
-        step = FiberGibbs()
-    return all(table.exact_conditional for table in step.tables)

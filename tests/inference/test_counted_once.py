@@ -39,17 +39,11 @@ class KeyedHereVariable(pm.Discrete):
 registered = only_here(KeyedHere)
 
 
-def measured(law, twice):
-    once = [Measured(Identity(TABLE), VALUES[:, None], law)]
-    return (
-        [*once, Measured(Margins(TABLE, ["area"]), VALUES, law), Measured(Margins(TABLE, ["area"]), VALUES, law)]
-        if twice
-        else once
-    )
-
-
-def release(law, twice=True):
-    return Release(bdp.Frame.of(TABLE), tuple(measured(law, twice)), (Exact(Totals(TABLE), TOTAL),))
+def release(law, values=VALUES):
+    """The same numbers three times."""
+    again = [Measured(Margins(TABLE, ["area"]), values, law) for _ in range(2)]
+    parts = (Measured(Identity(TABLE), values[:, None], law), *again)
+    return Release(bdp.Frame.of(TABLE), parts, (Exact(Totals(TABLE), TOTAL),))
 
 
 def enumerated(copies):
@@ -61,23 +55,16 @@ def enumerated(copies):
     return weights @ tables / weights.sum(), np.sqrt(np.diag(np.cov(tables.T, aweights=weights, ddof=0)))
 
 
-def sampled(law, twice):
-    own = release(law, twice)
-    with pm.Model(coords=own.coords):
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(MEAN), dims=own.dims)
-        bdp.observe(own, x)
-        posterior = bdp.sample(4000, tune=200, chains=2, cores=1, random_seed=3, quiet=True, progressbar=False)
-    return posterior
-
-
 @pytest.mark.parametrize(
     ("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (DiscreteGaussian(sigma=SIGMA), 3)], ids=["keyed", "independent"]
 )
 def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, copies):
-    # 8000 draws that are nearly independent, 6 comparisons: 5 standard errors of 1000 draws is beyond a false alarm of 1e-5.
+    # 2000 draws that are nearly independent, 6 comparisons: 5 standard errors of 1000 draws is beyond a false alarm of 1e-5.
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        posterior = sampled(law, twice=True)
+        model, _ = model_of(release(law))
+        with model:
+            posterior = bdp.sample(1000, tune=100, chains=2, cores=1, random_seed=3, quiet=True, progressbar=False)
     said = [str(own.message) for own in told if own.category is CountedOnceWarning]
     assert len(said) == (copies == 1)
     mean, sd = enumerated(copies)
@@ -100,7 +87,7 @@ def model_of(first):
 
 def test_a_second_release_says_only_what_is_new():
     law = KeyedHere(sigma=SIGMA)
-    first = Release.from_published(TABLE, measured(law, False))
+    first = Release.from_published(TABLE, [Measured(Identity(TABLE), VALUES[:, None], law)])
     second = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)])
     model, x = model_of(first)
     with model, pytest.warns(CountedOnceWarning, match="3 of the 3 answers by area and 1 answer by kind"):
@@ -119,11 +106,7 @@ def test_other_numbers_can_be_set_in_its_place():
     with pytest.warns(CountedOnceWarning):
         model, _ = model_of(release(law))
     other = np.array([5, 1, 7])
-    parts = [
-        Measured(Identity(TABLE), other[:, None], law),
-        *(Measured(Margins(TABLE, ["area"]), other, law) for _ in range(2)),
-    ]
-    new = Release(bdp.Frame.of(TABLE), tuple(parts), (Exact(Totals(TABLE), TOTAL),))
+    new = release(law, other)
     numbers = bdp.inference.observed.numbers_of(model, [new])
     assert numbers["noisy_published"].reshape(-1).tolist() == [5, 1, 7]
     bdp.set_release(model, new)

@@ -27,7 +27,7 @@ def draws_of(tables, prior, own):
 
 
 @pytest.mark.filterwarnings("ignore")  # of ArviZ, about k
-@pytest.mark.parametrize(("sigma", "error"), [(1.0, 0.13), (3.0, 0.03), (10.0, 0.03)])
+@pytest.mark.parametrize(("sigma", "error"), [(1.0, 0.13), (3.0, 0.03)])
 def test_ties_leave_k_undefined_and_the_error_unsaid(sigma, error):
     tables, prior, own = tables_and_terms(sigma)
     without = prior[:, None] + own.sum(axis=1, keepdims=True) - own

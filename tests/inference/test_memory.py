@@ -64,66 +64,60 @@ def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
 def test_a_run_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1_000_000)
     with model:
-        with pytest.raises(MemoryError) as caught:
+        with pytest.raises(
+            MemoryError, match=r"\(and 100 before them\) need about 10.3 MB of memory, and 1.0 MB are available"
+        ):
             bdp.sample(draws=500, tune=100, **QUICK)
-        told = str(caught.value)
-        assert (
-            "2 chains of 500 draws (and 100 before them) need about 10.3 MB of memory, and 1.0 MB are available" in told
-        )
-        for word in ("fewer `draws`", "sweeps", "`tune`", "pm.Deterministic", "var_names", "memory_check=False"):
-            assert word in told
         # What it names works: fewer draws with more moves each; functions of the table; going on regardless.
-        few = bdp.sample(draws=40, tune=10, fiber_gibbs={"sweeps": 8}, **QUICK)
-        assert few.posterior.sizes["draw"] == 40
-        functions = bdp.sample(draws=500, tune=100, var_names=["odd", "scale"], **QUICK)
+        few = bdp.sample(draws=20, tune=5, fiber_gibbs={"sweeps": 8}, **QUICK)
+        assert few.posterior.sizes["draw"] == 20
+        functions = bdp.sample(draws=100, tune=10, var_names=["odd", "scale"], **QUICK)
         assert set(functions.posterior.data_vars) == {"odd", "scale"}
         assert {"release", "fiber", "diagnostics"} <= set(functions.children)
         assert functions["diagnostics"]["odd_rhat"].shape == ()
-        assert bdp.sample(draws=500, tune=100, memory_check=False, **QUICK).posterior.sizes["draw"] == 500
+        monkeypatch.setattr(memory, "available_memory", lambda: 1)
+        assert bdp.sample(draws=5, tune=5, memory_check=False, **QUICK).posterior.sizes["draw"] == 5
         check_memory(model, {"draws": 500, "trace": object()})  # a trace of one's own may be on disk
 
 
-def files(root, **contents):
+def files(root, contents):
     for name, text in contents.items():
-        path = root / name.replace("__", "/")
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
 
 
-MEMINFO = "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n"
+MEMINFO = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n"}
 
 
 def test_available_memory_of_a_system_without_limits(tmp_path):
     assert available_memory(tmp_path) is None
-    assert available_memory(files(tmp_path, proc__meminfo=MEMINFO)) == 4_096_000
+    assert available_memory(files(tmp_path, MEMINFO)) == 4_096_000
 
 
-@pytest.mark.parametrize("path", ["/", "/user/job"])
+@pytest.mark.parametrize("path", ["", "user/job/"])
 def test_a_limit_of_a_control_group_of_version_2(tmp_path, path):
-    group = tmp_path / "sys/fs/cgroup" / path.strip("/")
-    group.mkdir(parents=True)
-    for name, text in {
-        "memory.max": "3000000\n",
-        "memory.current": "1000000\n",
-        "memory.stat": "anon 1\ninactive_file 500\n",
-    }.items():
-        (group / name).write_text(text)
-    files(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup=f"0::{path}\n")
-    assert available_memory(tmp_path) == 2_000_500
-    (group / "memory.max").write_text("max\n")
-    assert available_memory(tmp_path) == 4_096_000
+    group = f"sys/fs/cgroup/{path}memory."
+    limits = {
+        f"{group}max": "3000000\n",
+        f"{group}current": "1000000\n",
+        f"{group}stat": "anon 1\ninactive_file 500\n",
+        "proc/self/cgroup": f"0::/{path.strip('/')}\n",
+    }
+    assert available_memory(files(tmp_path, MEMINFO | limits)) == 2_000_500
+    assert available_memory(files(tmp_path, {f"{group}max": "max\n"})) == 4_096_000
 
 
 def test_a_limit_of_a_group_above_and_of_version_1(tmp_path):
-    group = tmp_path / "sys/fs/cgroup/memory/outer"
-    (group / "inner").mkdir(parents=True)
-    (group / "memory.limit_in_bytes").write_text("2000000\n")
-    (group / "memory.usage_in_bytes").write_text("1900000\n")
-    (group / "memory.stat").write_text("total_inactive_file 50000\n")
-    (group / "inner/memory.limit_in_bytes").write_text("9223372036854771712\n")
-    (group / "inner/memory.usage_in_bytes").write_text("5\n")
-    files(tmp_path, proc__meminfo=MEMINFO, proc__self__cgroup="5:cpu,cpuacct:/x\n4:memory:/outer/inner\n0::/\n")
-    assert available_memory(tmp_path) == 150_000
-    (group / "memory.usage_in_bytes").write_text("2100000\n")
-    assert available_memory(tmp_path) == 0
+    group = "sys/fs/cgroup/memory/outer/"
+    limits = {
+        f"{group}memory.limit_in_bytes": "2000000\n",
+        f"{group}memory.usage_in_bytes": "1900000\n",
+        f"{group}memory.stat": "total_inactive_file 50000\n",
+        f"{group}inner/memory.limit_in_bytes": "9223372036854771712\n",
+        f"{group}inner/memory.usage_in_bytes": "5\n",
+        "proc/self/cgroup": "5:cpu,cpuacct:/x\n4:memory:/outer/inner\n0::/\n",
+    }
+    assert available_memory(files(tmp_path, MEMINFO | limits)) == 150_000
+    assert available_memory(files(tmp_path, {f"{group}memory.usage_in_bytes": "2100000\n"})) == 0

@@ -13,7 +13,7 @@ from bayesdp.hierarchies import chain as chains
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.kernel.sweeps import CROSS_CELLS, CROSS_DONORS, MIX
 from bayesdp.hierarchies.modes import chain_number, numbered, read_codes, start_codes, to_ends
-from bayesdp.inference import FiberGibbs, annotate
+from bayesdp.inference import annotate
 from bayesdp.inference.runs import recorded
 from bayesdp.steps import reading
 from bayesdp.steps.fiber_gibbs import ENDS
@@ -47,23 +47,17 @@ def crippled(monkeypatch):
     monkeypatch.setattr(chains, "moves_of", few)
 
 
-def build(more: bool = False) -> pm.Model:
+@pytest.fixture(scope="module")
+def model() -> pm.Model:
     """About 10 counts of each race in a tract: noise and prior leave open of which age, and are against some of both."""
     rng = np.random.default_rng(1)
     truth = rng.multinomial(240, np.full(24, 1.0 / 24.0)).reshape(SHAPE)
     measured = noisy_sums(LABELS, truth, ((("tract", "age", "race"), 25.0), (("tract", "race"), 0.8)), rng)
     release = bdp.Release.from_published(LABELS, measured, [bdp.Exact(bdp.Totals(LABELS), 240)])
     with pm.Model(coords=release.coords) as model:
-        if more:
-            pm.Bernoulli("coin", 0.5)
         base = pm.NegativeBinomial.dist(mu=0.0195, alpha=0.001, shape=SHAPE)
         bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=("tract", "age", "race")))
     return model
-
-
-@pytest.fixture(scope="module")
-def model() -> pm.Model:
-    return build()
 
 
 def sample(model, draws=1_500, tune=300, **more):
@@ -84,10 +78,7 @@ def test_chains_that_cross_agree(good):
     assert found["missed_modes_tested"] + found["missed_modes_alike"] == 12
     assert found["missed_modes_tested"] >= 10
     assert "no group was found in which they disagree" in found["message"]
-
-
-def test_where_chains_began_is_no_statistic_of_the_result(good):
-    assert set(good["sample_stats"].data_vars) == {"fiber_changed", "fiber_accepted"}
+    assert set(good["sample_stats"].data_vars) == {"fiber_changed", "fiber_accepted"}  # not where chains began
 
 
 def test_chains_that_cannot_cross_are_noticed(model, crippled, caplog):
@@ -99,31 +90,6 @@ def test_chains_that_cannot_cross_are_noticed(model, crippled, caplog):
     assert any("missed a mode" in record.message for record in caplog.records)
 
 
-def test_from_one_end_they_would_not_have_been(model, crippled, monkeypatch):
-    """What the check is for: by R-hat and effective sample sizes alone the same chains look good."""
-    start = np.rint(sample_start(model))
-    monkeypatch.setattr(
-        chains, "start_table", lambda target, structure, *_, **__: structure.leaves_by_cells(start.reshape(-1))
-    )
-    monkeypatch.setattr(chains, "to_ends", lambda chain, rng, number: to_ends(chain, rng, 0))
-    found = sample(model)["diagnostics"].attrs
-    assert found["worst_rhat"] < 1.05
-    assert (found["missed_modes"], found["missed_modes_tested"]) == ("not judged", 0)
-
-
-def sample_start(model):
-    with model:
-        return FiberGibbs().tables[0].tree.near(0, scatter=0.0)
-
-
-def test_in_processes_and_beside_other_steps(crippled):
-    """The number of a chain is in the spawn key of its generator, however often steps have spawned from it."""
-    tree = sample(build(more=True), draws=400, tune=50, cores=2, mp_ctx="fork")
-    found = tree["diagnostics"].attrs
-    assert (found["verdict"], found["missed_modes"]) == ("not converged", "disagree")
-    assert found["missed_modes_disagreeing"] + found["missed_modes_tested"] >= 10
-
-
 def test_draws_of_pymc_say_the_same(model, good):
     given = {**QUICK, "draws": 1_500, "tune": 300, "quiet": True, "compute_convergence_checks": False}
     with model:
@@ -131,8 +97,7 @@ def test_draws_of_pymc_say_the_same(model, good):
         assert f"{ENDS}x" in tree["sample_stats"]
         annotate(tree, model)
     assert f"{ENDS}x" not in tree["sample_stats"]
-    for name, value in good["diagnostics"].attrs.items():
-        assert tree["diagnostics"].attrs[name] == value
+    assert good["diagnostics"].attrs.items() <= tree["diagnostics"].attrs.items()
 
 
 def test_a_start_of_the_user_is_kept_and_then_nothing_is_said(model):
@@ -155,23 +120,22 @@ def test_it_is_written_into_the_journal(model, tmp_path, monkeypatch):
     given = {"draws": 30, "tune": 10}
     with pytest.raises(RuntimeError, match="killed"):
         sample(model, **given, journal=tmp_path / "draws", callback=stop)
-    again = sample(model, **given, journal=tmp_path / "draws", resume=True)["diagnostics"].attrs
-    whole = sample(model, **given)["diagnostics"].attrs
+    again = sample(model, **given, journal=tmp_path / "draws", resume=True)
+    whole = sample(model, **given)
+    np.testing.assert_array_equal(again["posterior"]["x"], whole["posterior"]["x"])
+    again, whole = again["diagnostics"].attrs, whole["diagnostics"].attrs
     names = [name for name in whole if name.startswith("missed_modes")]
     assert len(names) == 7
     assert whole["missed_modes_alike"] <= 2
     assert [again[name] for name in names] == [whole[name] for name in names]
 
 
-class TestNumbers:
-    def test_they_grow_by_one_from_chain_to_chain(self):
-        rng = np.random.default_rng(5)
-        first = [chain_number(own) for own in rng.spawn(3)]
-        assert np.diff(first).tolist() == [1, 1]
-        parts = [chain_number(own.spawn(2)[1]) for own in np.random.default_rng(5).spawn(3)]
-        assert np.diff(parts).tolist() == [1, 1]
-        assert chain_number(np.random.default_rng(5)) is None
-        assert chain_number(np.random.Generator(np.random.MT19937(5))) is None
+def test_numbers_grow_by_one_from_chain_to_chain():
+    first = [chain_number(own) for own in np.random.default_rng(5).spawn(3)]
+    parts = [chain_number(own.spawn(2)[1]) for own in np.random.default_rng(5).spawn(3)]
+    assert np.diff([first, parts]).tolist() == [[1, 1], [1, 1]]
+    assert chain_number(np.random.default_rng(5)) is None
+    assert chain_number(np.random.Generator(np.random.MT19937(5))) is None
 
 
 def _begun(name: str, number: int) -> TreeChain:
@@ -181,50 +145,43 @@ def _begun(name: str, number: int) -> TreeChain:
     return chain
 
 
-def _many(cells: int, ends: list[list[int]], query: int | None) -> list[np.ndarray]:
-    """Words of chains of a leaf with so many cells that are all tied, of which one has the only count."""
-    found = []
-    for own in ends:
-        counts = np.zeros((1, cells), dtype=np.int64)
-        counts[0, own] = 1
-        state = SimpleNamespace(
-            counts=counts, group_start=np.array([[0, cells]]), group_cell=np.arange(cells, dtype=np.int64)
-        )
-        found.append(start_codes(SimpleNamespace(state=state, tying=query)))
-    return found
+def test_words_say_what_ties_and_which_cells_are_apart():
+    one, two = _begun("groups of four", 0), _begun("groups of four", 1)
+    words = [start_codes(chain) for chain in (one, two)]
+    told = np.array([[numbered(own, i % len(own)) for i in range(5)] for own in words])
+    tied = read_codes(told, one.structure)
+    assert tied is not None
+    for array, own in zip(tied.groups, (one.state.group_start, one.state.group_cell), strict=True):
+        np.testing.assert_array_equal(array, own)
+    counts = np.array([one.state.counts, two.state.counts])
+    most = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
+    assert ((counts.max(axis=2, keepdims=True) == counts).sum(axis=2) == 1).all()  # no ties here
+    np.testing.assert_array_equal(tied.apart, most[0] != most[1])
+    assert tied.apart.any()
 
 
-class TestWords:
-    def test_they_say_what_ties_and_which_cells_are_apart(self):
-        one, two = _begun("groups of four", 0), _begun("groups of four", 1)
-        words = [start_codes(chain) for chain in (one, two)]
-        told = np.array([[numbered(own, i % len(own)) for i in range(5)] for own in words])
-        tied = read_codes(told, one.structure)
-        assert tied is not None
-        for array, own in zip(tied.groups, (one.state.group_start, one.state.group_cell), strict=True):
-            np.testing.assert_array_equal(array, own)
-        counts = np.array([one.state.counts, two.state.counts])
-        most = (counts == counts.max(axis=2, keepdims=True)) & (counts > 0)
-        assert ((counts.max(axis=2, keepdims=True) == counts).sum(axis=2) == 1).all()  # no ties here
-        np.testing.assert_array_equal(tied.apart, most[0] != most[1])
-        assert tied.apart.any()
+def _words(cells: int, end: int) -> np.ndarray:
+    """Those of a chain of a leaf with so many cells that are all tied, of which one has the only count."""
+    counts = np.zeros((1, cells), dtype=np.int64)
+    counts[0, end] = 1
+    groups = {"group_start": np.array([[0, cells]]), "group_cell": np.arange(cells, dtype=np.int64)}
+    return start_codes(SimpleNamespace(state=SimpleNamespace(counts=counts, **groups), tying=None))
 
-    @pytest.mark.parametrize("end", [0, 47, 48, 100])
-    def test_large_tables_take_several(self, end):
-        words = _many(101, [[end], [13]], None)
-        assert [len(own) for own in words] == [4, 4]
-        structure = SimpleNamespace(
-            free=np.ones((1, 101), dtype=bool),
-            answer_of=np.zeros((101, 1), dtype=int),
-            pair_class=np.zeros(101, dtype=int),
-        )
-        told = np.array([[numbered(own, i) for i in (3, 1, 0, 2)] for own in words])
-        assert np.flatnonzero(read_codes(told, structure).apart).tolist() == sorted({end, 13} if end != 13 else set())
-        # What was not told is not said to be apart.
-        few = read_codes(told[:, :3], structure)
-        assert np.flatnonzero(few.apart).tolist() == [cell for cell in sorted({end, 13}) if not 48 <= cell < 96]
-        assert read_codes(told[:, :2], structure) is None
-        told[1, 3] = told[1, 0]  # nor what only one of the chains has told
-        assert np.array_equal(read_codes(told, structure).apart, few.apart)
-        # They travel with the state of a step method as real numbers.
-        np.testing.assert_array_equal(words[0].astype(np.float64).astype(np.int64), words[0])
+
+@pytest.mark.parametrize("end", [0, 47, 48, 100])
+def test_large_tables_take_several_words(end):
+    words = [_words(101, end), _words(101, 13)]
+    assert [len(own) for own in words] == [4, 4]
+    structure = SimpleNamespace(
+        free=np.ones((1, 101), dtype=bool), answer_of=np.zeros((101, 1), dtype=int), pair_class=np.zeros(101, dtype=int)
+    )
+    told = np.array([[numbered(own, i) for i in (3, 1, 0, 2)] for own in words])
+    assert np.flatnonzero(read_codes(told, structure).apart).tolist() == sorted({end, 13})
+    # What was not told is not said to be apart.
+    few = read_codes(told[:, :3], structure)
+    assert np.flatnonzero(few.apart).tolist() == [cell for cell in sorted({end, 13}) if not 48 <= cell < 96]
+    assert read_codes(told[:, :2], structure) is None
+    told[1, 3] = told[1, 0]  # nor what only one of the chains has told
+    assert np.array_equal(read_codes(told, structure).apart, few.apart)
+    # They travel with the state of a step method as real numbers.
+    np.testing.assert_array_equal(words[0].astype(np.float64).astype(np.int64), words[0])

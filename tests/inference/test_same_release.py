@@ -33,65 +33,64 @@ def build(*releases: bdp.Release) -> pm.Model:
     return model
 
 
-class TestTwice:
-    def test_a_release_that_is_observed_again(self):
-        model = build(published())
-        with model, pytest.raises(ValueError, match=r"observed already: its noisy numbers .* would count twice"):
-            bdp.observe(published(), model["x"])  # equal, and not the same object
-        assert len(model.observed_RVs) == 2
+LINE = {"county": list("pqrs")}
 
-    def test_the_same_numbers_with_a_corrected_law(self):
-        labels = {"county": list("pqrs")}
-        first, corrected = (
-            bdp.Release.from_published(
-                labels, [bdp.Measured(bdp.Identity(labels), [11, 29, 23, 4], bdp.noise.DiscreteGaussian(sigma=sigma))]
-            )
-            for sigma in (3.0, 4.0)
-        )
-        with pm.Model(coords=labels):
+
+def line(sigma: float) -> bdp.Release:
+    return bdp.Release.from_published(
+        LINE, [bdp.Measured(bdp.Identity(LINE), [11, 29, 23, 4], bdp.noise.DiscreteGaussian(sigma=sigma))]
+    )
+
+
+FIRST = published().measurements
+EXACT = bdp.Release.from_published(COUNTY, exact=[bdp.Exact(bdp.Totals(COUNTY), 60)])
+MORE = bdp.Release.from_published(COUNTY, [*FIRST, bdp.Measured(bdp.Totals(COUNTY, "state"), [41, 19], LAW)])
+
+
+class TestTwice:
+    @pytest.mark.parametrize(
+        ("first", "again", "words"),
+        [
+            (
+                published(),
+                published(),
+                r"observed already: its noisy numbers .* would count twice",
+            ),  # not the same object
+            (line(3.0), line(4.0), "observed already: its noisy numbers"),
+            (published(), MORE, "observed already"),
+            (EXACT, EXACT, "observed already: its exact answers"),
+        ],
+        ids=["the same", "a corrected law", "part of it", "exact answers"],
+    )
+    def test_is_refused(self, first, again, words):
+        with pm.Model(coords=first.coords) as model:
             x = bdp.ConfidentialCounts("x", pm.Poisson.dist(20.0), dims="county")
             bdp.observe(first, x)
-            with pytest.raises(ValueError, match="observed already: its noisy numbers"):
-                bdp.observe(corrected, x)
-
-    def test_part_of_a_release_again(self):
-        first = published()
-        more = bdp.Release.from_published(
-            COUNTY, measured=[*first.measurements, bdp.Measured(bdp.Totals(COUNTY, "state"), [41, 19], LAW)]
-        )
-        model = build(first)
-        with model, pytest.raises(ValueError, match="observed already"):
-            bdp.observe(more, model["x"])
-
-    def test_exact_answers_again(self):
-        exact = bdp.Release.from_published(COUNTY, exact=[bdp.Exact(bdp.Totals(COUNTY), 60)])
-        model = build(exact)
-        with model, pytest.raises(ValueError, match="observed already: its exact answers"):
-            bdp.observe(exact, model["x"])
+            observed = len(model.observed_RVs)
+            with pytest.raises(ValueError, match=words):
+                bdp.observe(again, x)
+        assert len(model.observed_RVs) == observed
 
     def test_other_draws_of_the_same_table_are_welcome(self):
         model = build(published(), published((12, 29, 23)))
         assert [rv.name for rv in model.observed_RVs] == ["noisy", "exact", "noisy_2", "exact_2"]
 
     def test_equal_draws_in_one_release_are_two_measurements(self):
-        own = published().measurements[0]
-        model = build(bdp.Release.from_published(COUNTY, measured=[own, own]))
+        model = build(bdp.Release.from_published(COUNTY, measured=[FIRST[0], FIRST[0]]))
         assert [rv.name for rv in model.observed_RVs] == ["noisy", "noisy_2"]
 
 
-class TestNothingObserved:
-    def test_counts(self):
-        with pm.Model(coords={"county": COUNTY["county"]}):
-            bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
-            for sample in (bdp.sample, pm.sample):
-                with pytest.warns(UserWarning, match=r"nothing was observed of x.*bayesdp.observe\(release, x\)"):
-                    sample(**{**SHORT, "draws": 5})
-
-    def test_counts_with_data_of_another_kind(self):
-        with pm.Model(coords={"county": COUNTY["county"]}):
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
+@pytest.mark.parametrize("data", [False, True])
+def test_counts_of_which_nothing_was_observed(data):
+    with pm.Model(coords={"county": COUNTY["county"]}):
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(3.0), dims="county")
+        if data:  # of another kind: nothing is said
             pm.Binomial("sampled", x, 0.5, observed=[1, 0, 2])
             bdp.sample(**{**SHORT, "draws": 5})
+            return
+        for sample in (bdp.sample, pm.sample):
+            with pytest.warns(UserWarning, match=r"nothing was observed of x.*bayesdp.observe\(release, x\)"):
+                sample(**{**SHORT, "draws": 5})
 
 
 class TestSetRelease:
@@ -119,29 +118,18 @@ class TestSetRelease:
         assert bdp.Release.from_dataset(tree["release"].to_dataset()) == second
 
     @pytest.mark.parametrize(
-        ("new", "reason"),
+        ("measured", "exact", "reason"),
         [
-            (published(law=bdp.noise.DiscreteGaussian(sigma=2.0)), "noise law of"),
-            (published(law=bdp.noise.DiscreteLaplace(b=3.0)), "noise law of"),
-            (bdp.Release.from_published(COUNTY, measured=published().measurements), "1 noisy and 0 exact parts"),
-            (
-                bdp.Release.from_published(
-                    COUNTY, measured=published().measurements, exact=[bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])]
-                ),
-                "exactly",
-            ),
-            (
-                bdp.Release.from_published(
-                    COUNTY, measured=[bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)], exact=published().exact
-                ),
-                "it measures",
-            ),
+            (published(law=bdp.noise.DiscreteGaussian(sigma=2.0)).measurements, published().exact, "noise law of"),
+            (published(law=bdp.noise.DiscreteLaplace(b=3.0)).measurements, published().exact, "noise law of"),
+            (FIRST, (), "1 noisy and 0 exact parts"),
+            (FIRST, [bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])], "exactly"),
+            ([bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)], published().exact, "it measures"),
         ],
     )
-    def test_other_kinds_of_release(self, new, reason):
-        model = build(published())
+    def test_other_kinds_of_release(self, measured, exact, reason):
         with pytest.raises(ValueError, match=f"must be of the kind that the model has observed, but .*{reason}"):
-            bdp.set_release(model, new)
+            bdp.set_release(build(published()), bdp.Release.from_published(COUNTY, measured, exact))
 
     def test_other_answers_unmeasured(self):
         def missing(k):
@@ -201,11 +189,12 @@ def result():
 
 class TestResult:
     def test_group_labels(self, result, tmp_path):
-        _, tree = result
-        sums = tree["posterior"]["x"].groupby("state").sum()
+        model, tree = result
         x = tree["posterior"]["x"]
+        sums = x.groupby("state").sum()
         np.testing.assert_array_equal(sums.sel(state="A").transpose("chain", "draw"), x[..., 0] + x[..., 1])
         np.testing.assert_array_equal(sums.sel(state="B").transpose("chain", "draw"), x[..., 2])
+        assert list(annotate(tree.copy(), model)["posterior"]["state"].values) == ["A", "A", "B"]  # annotated again
         tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
         assert list(az.from_netcdf(tmp_path / "posterior.nc")["posterior"]["state"].values) == ["A", "A", "B"]
 
@@ -219,10 +208,6 @@ class TestResult:
         assert np.isfinite(az.loo(own).elpd) == np.isfinite(az.loo(both, var_name="noisy").elpd)
         compared = az.compare({"one": own, "again": own})
         assert list(compared.index.sort_values()) == ["again", "one"]
-
-    def test_annotate_again_changes_nothing(self, result):
-        model, tree = result
-        assert list(annotate(tree.copy(), model)["posterior"]["state"].values) == ["A", "A", "B"]
 
 
 def test_the_signature_of_sample_is_that_of_pymc():

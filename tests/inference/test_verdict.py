@@ -31,9 +31,8 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(
-    ("chains", "length", "cells", "runs"), [(2, 20, 50, 300), (2, 100, 300, 60), (4, 50, 100, 150)]
+    ("law", "chains", "length", "cells", "runs"), [("normal", 2, 20, 50, 200), ("counts", 4, 50, 100, 100)]
 )
 def test_independent_draws_are_not_shouted_at(law, chains, length, cells, runs):
     """At a rate of 1%, more than 5% + 2 of the runs have a probability below 1e-4 (binomial)."""
@@ -78,11 +77,6 @@ class TestBadChains:
         assert own["verdict"] == "not converged"
         assert own["message"].startswith("NOT converged, as far as can be told: R-hat up to ")
 
-    def test_a_drift_in_every_chain(self):
-        draws = self.rng.normal(size=(4, 100, 20))
-        draws[..., 3] += np.linspace(-1.5, 1.5, 100)
-        assert verdict(draws)["verdict"] == "not converged"
-
     def test_a_parameter_among_many_cells_keeps_a_limit_of_its_own(self):
         cells = self.rng.normal(size=(2, 300, 3000))
         rate = self.rng.normal(size=(4, 150))  # as two chains in halves, each with the mean that it is given
@@ -93,16 +87,17 @@ class TestBadChains:
         assert own["rhat_limit"] == pytest.approx(rhat_limit(2, 300, 1, 2))
         assert own["worst_rhat"] < rhat_limit(2, 300, 3001, 1)
 
-    def test_one_slow_chain_and_one_that_never_moved(self):
+    def test_one_slow_chain_one_that_never_moved_and_too_few_draws(self):
         walk = np.cumsum(self.rng.normal(size=(1, 400, 3)), axis=1)
-        assert (
-            verdict(walk)["verdict"] == "not converged"
-        )  # R-hat does not exist; each draw counts for less than a 30th
-        independent = self.rng.normal(size=(1, 400, 3))
-        assert verdict(independent)["verdict"] == "not judged"
+        # R-hat does not exist; each draw counts for less than a 30th
+        assert verdict(walk)["verdict"] == "not converged"
+        alone = verdict(self.rng.normal(size=(1, 400, 3)))
+        assert alone["verdict"] == "not judged"
+        assert "R-hat needs two chains" in alone["message"]
         stuck = self.rng.normal(size=(2, 400, 3))
         stuck[..., 0] = 2.0
         assert verdict(stuck)["verdict"] == "not converged"
+        assert verdict(self.rng.normal(size=(2, 3, 1)))["converged"] == 0
 
     def test_draws_that_are_not_finite(self):
         draws = self.rng.normal(size=(2, 500, 3))
@@ -145,10 +140,9 @@ def verdict_of_counts(x: np.ndarray, **others: np.ndarray) -> dict:
     return verdict(x, {"x": np.zeros(x.shape[2:], dtype=bool)}, **others)
 
 
-@pytest.mark.parametrize(("chains", "rho"), [(4, 0.7), (2, 0.7)])
-def test_the_limit_is_a_quantile_of_chains_that_agree(chains, rho):
+def test_the_limit_is_a_quantile_of_chains_that_agree():
     """Of 1,000 quantities 2% at most, by the docstring 0.8% to 2.4%: with four standard deviations, 0.1% to 4%."""
-    draws = autoregressions(np.random.default_rng(21), chains, 600, 1000, rho)
+    draws = autoregressions(np.random.default_rng(21), 2, 600, 1000, 0.7)
     over = np.mean(chain_statistics(draws).rhat > rhat_by_chance(draws, 0.01, 1.0, 9.0))
     assert 0.001 < over < 0.04
 
@@ -165,16 +159,6 @@ def test_cells_known_by_batches_have_such_limits_too():
     shifted = sums + 32 * 0.8 * np.arange(2)[:, None, None]
     _, rhat, times = batch_diagnostics(shifted, np.zeros((2, 4000)), squares, [1024, 1024], 32)
     assert np.mean(rhat > cell_limits(rhat[:1], times, 2, 1024, 32, 1)) > 0.8
-
-
-@pytest.mark.parametrize(("chains", "draws", "rho"), [(4, 400, 0.5), (4, 1000, 0.8), (2, 400, 0.6)])
-def test_slow_chains_that_agree_are_not_called_bad(chains, draws, rho):
-    """60 quantities, 10 runs: at a rate of 1% two alarms or more have a probability of 0.4%; R-hat is beyond 1.01 all the same."""
-    rng = np.random.default_rng([23, draws])
-    found = [verdict_of_counts(autoregressions(rng, chains, draws, 60, rho)) for _ in range(10)]
-    assert sum(own["verdict"] == "not converged" for own in found) <= 1
-    assert sum(own["worst_rhat"] > 1.01 for own in found) >= 8
-    assert all("by the usual limits" not in own["message"] or own["worst_rhat"] <= 1.01 for own in found)
 
 
 def slow_drift(rng) -> np.ndarray:
@@ -212,11 +196,8 @@ def test_one_bad_quantity_among_slow_ones_is_found_and_named(bad):
 def test_counts_and_parameters_are_judged_apart():
     rng = np.random.default_rng(25)
     own = verdict_of_counts(rng.normal(size=(4, 500, 20)), mu=rng.normal(size=(4, 500)) + np.arange(4)[:, None])
-    assert (own["verdict"], own["verdict_counts"], own["verdict_parameters"]) == (
-        "not converged",
-        "converged",
-        "not converged",
-    )
+    assert (own["verdict_counts"], own["verdict_parameters"]) == ("converged", "not converged")
+    assert own["verdict"] == "not converged"
     assert own["message"].startswith("NOT converged, as far as can be told: counts are good, R-hat at most 1.00")
     assert "; parameters are bad, R-hat up to 1." in own["message"]
     assert "The worst of 1 beyond a limit: mu (R-hat 1." in own["message"]
@@ -225,10 +206,9 @@ def test_counts_and_parameters_are_judged_apart():
     assert own["message"].endswith("How many draws would do cannot be told from these chains: perhaps no number does.")
 
 
-@pytest.mark.parametrize(("draws", "rho", "quantities"), [(400, 0.8, 20), (500, 0.88, 20)])
-def test_so_many_draws_are_needed(draws, rho, quantities):
+def test_so_many_draws_are_needed():
     """Right within a factor of two, from 25 effective draws a chain on: with it most runs are good, with half of it few."""
-    rng = np.random.default_rng(26)
+    rng, draws, rho, quantities = np.random.default_rng(26), 400, 0.8, 20
     own = [verdict_of_counts(autoregressions(rng, 4, draws, quantities, rho)) for _ in range(6)]
     needed = np.array([one["draws_needed"] for one in own])
     usual = int(np.median(needed))

@@ -46,7 +46,3 @@ def run(model: pm.Model, draws: int = 60, tune: int = 20, chains: int = 2, cores
             compute_convergence_checks=False,
             **kwargs,
         )
-
-
-def start_of(model: pm.Model) -> dict[str, np.ndarray]:
-    return model.initial_point()

@@ -16,12 +16,11 @@ import bayesdp as bdp
 from bayesdp.fibers import Chain, enumerate_fiber
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
-from bayesdp.inference.runs import recorded
 from bayesdp.steps import reading
-from bayesdp.steps.fiber_gibbs import ENDS
 from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
+from tests.inference.oracle import Exactly
 from tests.noisy_sums import indices, noisy_sums
 from tests.steps.models import run
 
@@ -65,39 +64,35 @@ class Case:
         known += [bdp.Exact(query(keep), query(keep).apply(truth)) for keep in self.exact]
         return bdp.Release.from_published(DIMS, noisy_sums(DIMS, truth, NOISE, rng), known)
 
-    def _totals(self) -> Any:
-        [tracts] = [part for part in self.release().exact if part.query.shape == (3,)]
-        return tracts.values
-
     def model(self) -> pm.Model:
-        priors = {
-            "negbin": lambda: pm.NegativeBinomial.dist(mu=1.3 * self.shapes, alpha=self.shapes),
-            "poisson": lambda: pm.Poisson.dist(self.shapes),
-            "dirichlet": lambda: pm.DirichletMultinomial.dist(n=self._totals(), a=self.shapes),
-            "multinomial": lambda: pm.Multinomial.dist(
-                n=self._totals(), p=self.shapes / self.shapes.sum(axis=1)[:, None]
-            ),
-        }
+        release, a = self.release(), self.shapes
+        if self.family == "negbin":
+            base = pm.NegativeBinomial.dist(mu=1.3 * a, alpha=a)
+        elif self.family == "poisson":
+            base = pm.Poisson.dist(a)
+        else:
+            [n] = [part.values for part in release.exact if part.query.shape == (3,)]
+            dirichlet, p = self.family == "dirichlet", a / a.sum(axis=1)[:, None]
+            base = pm.DirichletMultinomial.dist(n=n, a=a) if dirichlet else pm.Multinomial.dist(n=n, p=p)
         with pm.Model(coords={"tract": DIMS["tract"], "race": DIMS["race"]}) as model:
-            x = bdp.ConfidentialCounts("x", priors[self.family](), dims=("tract", "race"))
-            bdp.observe(self.release(), x)
+            bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=("tract", "race")))
         return model
 
-    def posterior(self) -> tuple[Any, Any]:
-        """All tables, and their probabilities."""
-        release, a = self.release(), self.shapes
-        x = enumerate_fiber(release.fiber, 10**5)
-        if self.family in ("poisson", "multinomial"):
-            logs = x * np.log(a) - gammaln(x + 1)
-        elif self.family == "dirichlet":
-            logs = gammaln(x + a) - gammaln(x + 1)
-        else:
-            logs = gammaln(x + a) - gammaln(x + 1) + x * np.log(1.3 / 2.3)
+    def logs(self, x: Any) -> Any:
+        """Of tables, up to a constant."""
+        a = self.shapes
+        logs = -gammaln(x + 1) + (x * np.log(a) if self.family in ("poisson", "multinomial") else gammaln(x + a))
+        if self.family == "negbin":
+            logs = logs + x * np.log(1.3 / 2.3)
         logs = logs.sum(axis=(1, 2))
-        for part, (_, sigma) in zip(release.measurements, NOISE, strict=True):
-            residuals = (part.query.apply(x) - part.values).reshape(len(x), -1)
-            logs = logs - (residuals**2).sum(axis=1) / (2.0 * sigma**2)
-        return x, probabilities(logs)
+        for part, (_, sigma) in zip(self.release().measurements, NOISE, strict=True):
+            logs = logs - np.square(part.query.apply(x) - part.values).reshape(len(x), -1).sum(axis=1) / (
+                2.0 * sigma**2
+            )
+        return logs
+
+    def tables(self) -> Any:
+        return enumerate_fiber(self.release().fiber, 10**5)
 
 
 CASES = {
@@ -109,17 +104,22 @@ CASES = {
     "multinomial": Case(family="multinomial", exact=(("tract",),), total=8),
 }
 
-SAMPLED = ("two exact levels", "sparse", "Dirichlet multinomial")
 
-
-@pytest.mark.parametrize("name", [pytest.param(own, marks=[pytest.mark.system] * (own in SAMPLED)) for own in CASES])
-def test_draws_of_pymc_have_the_posterior_law(name):
+@pytest.mark.parametrize("name", CASES)
+def test_densities(name):
+    """What the kernel of hierarchies is given; the law of its draws: `tests/hierarchies/test_law.py`."""
     case = CASES[name]
-    model, (tables, probability) = case.model(), case.posterior()
+    model = case.model()
     with model:
         assert isinstance(FiberGibbs().tables[0].chain, TreeChain)
-    drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
-    assert_close_in_variation(indices(tables, drawn), probability, rate=RATE)
+    Exactly(model, case.tables(), case.logs).check_densities()
+
+
+def test_draws_of_pymc_have_the_posterior_law():
+    case = CASES["two exact levels"]
+    tables = case.tables()
+    drawn = run(case.model(), draws=1_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
+    assert_close_in_variation(indices(tables, drawn), probabilities(case.logs(tables)), rate=RATE)
 
 
 @pytest.fixture(scope="module")
@@ -142,20 +142,6 @@ class TestContract:
         step.tables[0].chain.load(np.array([0, 0, 0, 0, 0, 99]))
         assert step.step(point)[0]["x"].sum() == 4
 
-    def test_with_the_end_of_the_tuning_donors_and_visits_stay(self, step, shared):
-        chain, point = step.tables[0].chain, shared.initial_point()
-        names = ("group_start", "group_cell", "donor_start", "donor_cell", "visits")
-        seen: list[bytes] = []
-        for i in range(120):
-            if i == 80:
-                step.stop_tuning()
-                seen.clear()
-            point, _ = step.step(point)
-            seen.append(b"".join(getattr(chain.state, name).tobytes() for name in names))
-            if i == 79:
-                assert len(set(seen)) > 1  # while it is tuned
-        assert len(set(seen)) == 1
-
     def test_state_and_donors_belong_to_the_sampling_state(self, step, shared):
         point = shared.initial_point()
         for _ in range(5):
@@ -167,81 +153,19 @@ class TestContract:
         step.sampling_state = state
         np.testing.assert_array_equal([step.step(point)[0]["x"] for _ in range(3)], first)
 
-
-class TestDonors:
-    def test_they_are_chosen_while_tuning_and_then_stay(self, step, shared):
+    def test_donors_are_chosen_while_tuning_and_then_stay(self, step, shared):
         chain, seen, point = step.tables[0].chain, [], shared.initial_point()
         for i in range(20):
             if i == 10:
                 step.stop_tuning()
             point, _ = step.step(point)
-            seen.append(chain.memory.copy())
+            groups = np.concatenate([chain.state.group_start.reshape(-1), chain.state.group_cell])
+            seen.append(np.concatenate([chain.memory, groups]))
         size = len(chain.state.donor_cell) + len(chain.state.visits)
         for later in seen[11:]:
             np.testing.assert_array_equal(later, seen[10])  # donors, and nothing is gathered
         assert not np.array_equal(seen[0][:size], seen[10][:size])
         assert seen[9][size] == 10.0
-
-    def test_without_tuning_they_come_from_the_start(self, shared, monkeypatch):
-        chosen_by, choose = [], TreeChain.choose_donors
-
-        def choosing(self, counts):
-            chosen_by.append(np.array(counts))
-            choose(self, counts)
-
-        monkeypatch.setattr(TreeChain, "choose_donors", choosing)
-        with shared:
-            step = FiberGibbs()
-        step.setup_chain(np.random.default_rng(3), 0, 10)
-        step.stop_tuning()
-        point, _ = step.step(shared.initial_point())
-        chain = step.tables[0].chain
-        times = len(chosen_by)
-        # The table near the estimate, before it was moved to ends of groups.
-        assert chosen_by[-1].sum() == chain.state.counts.sum()
-        for _ in range(3):
-            point, _ = step.step(point)
-        assert len(chosen_by) == times
-
-
-def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(shared, tmp_path, monkeypatch):
-    """In the tuning, at its end, and among the draws of both chains."""
-    monkeypatch.setattr(recorded, "SECONDS", 0.0)
-    given = {"draws": 12, "tune": 10, "chains": 2, "cores": 1, "random_seed": 5, "progressbar": False}
-
-    def sample(stop=0, **more):
-        seen = []
-
-        def count(trace, draw):
-            seen.append(draw)
-            if len(seen) == stop:
-                raise RuntimeError("killed")
-
-        with shared:
-            return bdp.sample(**given, journal=tmp_path / "draws", callback=count, **more)
-
-    for resume, stop in ((False, 7), (True, 10), (True, 15), (True, 26)):
-        with pytest.raises(RuntimeError, match="killed"):
-            sample(stop, resume=resume)
-    with shared:
-        whole = bdp.sample(**given)
-    np.testing.assert_array_equal(sample(resume=True).posterior["x"], whole.posterior["x"])
-
-
-def test_one_chain_and_four_chains_on_two_cores_agree_and_begin_apart(shared):
-    """`pm.sample` itself, against the listed posterior."""
-    tables, probability = Case().posterior()
-    for chains, more in ((1, {}), (4, {"cores": 2, "mp_ctx": "fork"})):
-        tree = run(shared, draws=2_000, tune=30, chains=chains, seed=21, fiber_gibbs={"sweeps": 4}, **more)
-        assert_close_in_variation(indices(tables, tree["posterior"]["x"]), probability, rate=RATE)
-        # Each tract is a group of two cells: the one word of each chain says at which of the two it began.
-        told = tree["sample_stats"][f"{ENDS}x"].values
-        began = [{int(word) & 0x3F for word in own if int(word) >> 48 == 1} for own in told]
-        assert [len(own) for own in began] == [1] * chains
-        ends = [own.pop() for own in began]
-        assert all(ends)
-        # Chains begin at random ends, and every second one opposite to the one before it: the two share no end of any tract.
-        assert not any(one & other for one, other in zip(ends[::2], ends[1::2], strict=False))
 
 
 def test_the_result_says_what_is_proved(shared):
@@ -283,25 +207,20 @@ def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
         assert isinstance(FiberGibbs().tables[0].chain, Chain)
 
 
-@pytest.mark.system
-def test_a_scale_that_varies_keeps_the_joint_law():
-    """Noise of cells of which the model does not know how large it is: the kernel gets another scale at every step."""
-    case = Case()
-    scales, tables = np.array([0.6, 2.5]), case.posterior()[0]
-    extra = np.array([[1, 0], [2, 1], [0, 2]])
+def test_a_scale_that_varies_is_read_at_every_point():
+    """Noise of cells of which the model does not know how large it is."""
+    case, extra = Case(), np.array([[1, 0], [2, 1], [0, 2]])
     with case.model() as model:
-        wide = pm.Bernoulli("wide", 0.3)
-        scale = pm.math.switch(wide, scales[1], scales[0])
-        bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=scale, observed=extra)
+        sigma = pm.Uniform("sigma", 0.5, 3.0)
+        bdp.distributions.DiscreteGaussian("extra", mu=model["x"], sigma=sigma, observed=extra)
         assert isinstance(FiberGibbs([model["x"]]).tables[0].chain, TreeChain)
-    drawn = run(model, draws=4_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior
-    logs = []
-    for weight, sigma in zip((0.7, 0.3), scales, strict=True):
+
+    def logs(tables, sigma):
         norm = np.exp(-(np.arange(-200, 201) ** 2) / (2.0 * sigma**2)).sum()
         own = -((extra - tables) ** 2).sum(axis=(1, 2)) / (2.0 * sigma**2) - extra.size * np.log(norm)
-        logs.append(np.log(case.posterior()[1]) + own + np.log(weight))
-    flat = indices(tables, drawn["x"]) + len(tables) * drawn["wide"].values
-    assert_close_in_variation(flat, probabilities(np.concatenate(logs)), rate=RATE)
+        return case.logs(tables) + own
+
+    Exactly(model, case.tables(), logs, "sigma", np.linspace(0.6, 2.9, 21)).check_densities()
 
 
 def test_flat_counts_and_three_levels_are_hierarchies():

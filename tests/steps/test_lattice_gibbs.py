@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.integrate import trapezoid
-from scipy.special import gammaln, logsumexp, softmax
+from scipy.special import softmax
 from scipy.stats import gamma, poisson
 
 import bayesdp as bdp
 from bayesdp.distributions import LatticeGaussian, LatticeLaplace
 from bayesdp.steps import LatticeNoiseGibbs
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
-from tests.steps.models import run
 
 TABLE = {"county": ["p", "q"], "education": ["a", "b", "c"]}
 MARGINS = bdp.Margins(TABLE, ["county"], ["education"])
@@ -28,10 +27,11 @@ RATE = np.array([[3.0, 2.0, 5.0], [3.0, 4.0, 4.0]])
 LAWS = {"l1": 0.4, "l2": 0.7, "gaussian": 1.8}
 
 
-def noise_of(law: str, **kwargs: Any) -> Any:
+def noise_of(law: str, around: Any = None, **more: Any) -> Any:
+    mu = np.zeros_like(Y) if around is None else around
     if law == "gaussian":
-        return LatticeGaussian("z", np.zeros_like(Y), LAWS[law], invariants=BOTH, **kwargs)
-    return LatticeLaplace("z", np.zeros_like(Y), LAWS[law], invariants=BOTH, norm=law, **kwargs)
+        return LatticeGaussian("z", mu, LAWS[law], invariants=BOTH, **more)
+    return LatticeLaplace("z", mu, LAWS[law], invariants=BOTH, norm=law, **more)
 
 
 def model_of(law: str, later: bool = False) -> pm.Model:
@@ -65,115 +65,56 @@ def step(plain) -> LatticeNoiseGibbs:
     return made
 
 
+def draws_of(model: pm.Model, draws: int, sweeps: int = 2) -> tuple[np.ndarray, list[float]]:
+    """Noise of all cells, and the shares of accepted moves."""
+    with model:
+        step = LatticeNoiseGibbs(sweeps=sweeps)
+    step.setup_chain(np.random.default_rng(3), 0, draws)
+    point, found, accepted = model.initial_point(), [], []
+    for _ in range(draws):
+        point, [stats] = step.step(point)
+        found.append(point["z"].reshape(-1))
+        accepted.append(stats["lattice_accepted"])
+    return np.array(found), accepted
+
+
 class TestLaw:
     """A right sampler fails one of these in ten thousand runs; 40 moves lie between two draws on a lattice of dimension 2."""
 
-    @pytest.mark.parametrize("law", list(LAWS))
-    @pytest.mark.system
+    @pytest.mark.parametrize(
+        "law", ["l1", *(pytest.param(own, marks=pytest.mark.system) for own in ("l2", "gaussian"))]
+    )
     def test_posterior_with_latent_noise(self, law):
-        tree = run(model_of(law), draws=2000, tune=50, lattice_noise_gibbs={"sweeps": 20})
-        draws = tree.posterior["x"].values.reshape(-1, 6)
-        assert pvalue(draws, *posterior(law)) > LEVEL
-        accepted = tree.sample_stats["lattice_accepted"]
-        assert 0.05 < float(accepted.mean()) < 1.0
-
-    def test_latent_counts_have_the_same_posterior(self):
-        release = bdp.Release.from_published(
-            TABLE,
-            measured=[bdp.Measured(bdp.Identity(TABLE), Y, bdp.noise.LatticeLaplace(LAWS["l1"]))],
-            exact=[
-                bdp.Exact(q, q.apply(Y)) for q in (bdp.Margins(TABLE, ["county"]), bdp.Margins(TABLE, ["education"]))
-            ],
-        )
-        with pm.Model() as model:
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE))
-            bdp.observe(release, x)
-        draws = run(model, draws=2000, tune=50).posterior["x"].values.reshape(-1, 6)
-        assert pvalue(draws, *posterior("l1")) > LEVEL
+        noise, accepted = draws_of(model_of(law), 300, sweeps=20)
+        assert pvalue(Y.reshape(-1) - noise, *posterior(law)) > LEVEL
+        assert 0.05 < np.mean(accepted) < 1.0
 
     @pytest.mark.parametrize("law", list(LAWS))
-    def test_noise_alone_has_its_own_law(self, law):
+    def test_noise_alone_has_its_own_law_around_any_table(self, law):
+        around = Y if law == "l1" else np.zeros_like(Y)
         with pm.Model() as model:
-            noise_of(law)
-        tree = run(model, draws=2000, tune=20)
-        assert (tree.sample_stats["lattice_accepted"] == 1.0).all()
+            noise_of(law, around)
+        found, accepted = draws_of(model, 3000)
+        assert set(accepted) == {1.0}
         points = lattice_points(BOTH.matrix.toarray(), 25)
-        assert pvalue(tree.posterior["z"].values.reshape(-1, 6), points, law_on(points, law, LAWS[law])) > LEVEL
-
-    def test_noise_around_another_table(self):
-        with pm.Model() as model:
-            LatticeLaplace("z", Y, 0.4, invariants=BOTH)
-        draws = run(model, draws=2000, tune=20).posterior["z"].values.reshape(-1, 6) - Y.ravel()
-        points = lattice_points(BOTH.matrix.toarray(), 25)
-        assert pvalue(draws, points, law_on(points, "l1", 0.4)) > LEVEL
+        assert pvalue(found - around.reshape(-1), points, law_on(points, law, LAWS[law])) > LEVEL
 
 
 class TestEpsilon:
-    """The rate as a parameter, where the normaliser is known: a total over three cells."""
+    """The rate as a parameter of latent noise. Normalisers: `tests/distributions/test_lattice_normalisers.py`."""
 
-    TOTAL = bdp.Invariants(bdp.Totals({"county": ["p", "q", "r"]}))
-    GRID = np.linspace(1e-4, 12.0, 6001)
-
-    def log_sum(self, epsilon: np.ndarray) -> np.ndarray:
-        """The normaliser by enumeration in closed form: 2 * ||z||_inf = ||z||_1, and 6 m tables have norm 2 m."""
-        m = np.arange(1, 4000)
-        return np.log1p(np.array([(6.0 * m * np.exp(-2.0 * e * m)).sum() for e in epsilon]))
-
-    def check(self, draws: np.ndarray, density: np.ndarray) -> None:
-        """Mean, mean square and median, each within 4 standard errors by batch means: false alarms below one in 5000."""
-        density = density / trapezoid(density, self.GRID)
-        centre = float(np.interp(0.5, np.cumsum(density) * (self.GRID[1] - self.GRID[0]), self.GRID))
-        for function in (lambda e: e, lambda e: e**2, lambda e: (e < centre).astype(float)):
-            batches = function(draws.reshape(40, -1)).mean(axis=1)
-            expected = trapezoid(function(self.GRID) * density, self.GRID)
-            assert abs(batches.mean() - expected) < 4.0 * batches.std(ddof=1) / np.sqrt(40) + 1e-4
-
-    @pytest.mark.system
-    def test_known_table(self):
-        noise = np.array([2, -3, 1])
+    def test_density_with_latent_noise(self):
+        """Of a total over three cells, in closed form: 2 * ||z||_inf = ||z||_1, and 6 m tables have norm 2 m."""
+        total = bdp.Invariants(bdp.Totals({"county": ["p", "q", "r"]}))
         with pm.Model() as model:
-            epsilon = pm.Gamma("epsilon", 2.0, 2.0)
-            LatticeLaplace(
-                "y", np.array([10, 20, 5]), epsilon, invariants=self.TOTAL, observed=np.array([10, 20, 5]) + noise
-            )
-        draws = run(model, draws=4000, tune=500).posterior["epsilon"].values
-        density = gamma.pdf(self.GRID, 2.0, scale=0.5) * np.exp(-6.0 * self.GRID - self.log_sum(self.GRID))
-        self.check(draws, density)
-
-    def test_both_margins_without_a_closed_form(self):
-        square = bdp.Invariants(bdp.Margins({"a": range(3), "b": range(3)}, ["a"], ["b"]))
-        table, noise = np.array([[4, 2, 7], [1, 9, 3], [6, 5, 2]]), np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
-        with pm.Model() as model:
-            epsilon = pm.Gamma("epsilon", 20.0, 20.0)
-            LatticeLaplace("y", table, epsilon, invariants=square, observed=table + noise)
-        draws = run(model, draws=4000, tune=500).posterior["epsilon"].values
-        # Every table of norm up to 48 has its four free cells within 12 of zero; larger ones weigh nothing at such epsilon.
-        free = np.stack(np.meshgrid(*[np.arange(-12, 13)] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
-        sizes = (
-            np.abs(free).sum(axis=(1, 2)) + np.abs(free.sum(axis=1)).sum(axis=1) + np.abs(free.sum(axis=2)).sum(axis=1)
-        )
-        sizes += np.abs(free.sum(axis=(1, 2)))
-        norms, counts = np.unique(sizes, return_counts=True)
-        log_sum = logsumexp(-np.outer(self.GRID, norms) + np.log(counts), axis=1)
-        prior = gamma.pdf(self.GRID, 20.0, scale=0.05)
-        assert trapezoid(prior[self.GRID < 0.4], self.GRID[self.GRID < 0.4]) < 1e-3
-        self.check(draws, prior * np.exp(-6.0 * self.GRID - log_sum))
-
-    @pytest.mark.system
-    def test_latent_noise(self):
-        y, rate = np.array([6, 1, 4]), np.array([2.0, 5.0, 4.0])
-        with pm.Model() as model:
-            epsilon = pm.Gamma("epsilon", 2.0, 2.0)
-            z = LatticeLaplace("z", np.zeros(3, dtype=int), epsilon, invariants=self.TOTAL)
-            pm.Potential("prior", pm.logp(pm.Poisson.dist(rate), y - z).sum())
-        draws = run(model, draws=4000, tune=500).posterior["epsilon"].values
-        tables = np.array([(a, b, 11 - a - b) for a in range(12) for b in range(12 - a)])
-        prior = (tables * np.log(rate) - gammaln(tables + 1.0)).sum(axis=1)
-        size = np.abs(y - tables).sum(axis=1)
-        density = gamma.pdf(self.GRID, 2.0, scale=0.5) * np.exp(
-            logsumexp(prior - np.outer(self.GRID, size), axis=1) - self.log_sum(self.GRID)
-        )
-        self.check(draws, density)
+            LatticeLaplace("z", np.zeros(3, dtype=int), pm.Gamma("epsilon", 2.0, 2.0), invariants=total)
+        density, m = model.compile_logp(jacobian=False), np.arange(1, 4000)
+        found, exact = [], []
+        for epsilon, z in product((0.3, 0.9, 2.0), ([0, 0, 0], [3, -1, -2])):
+            found.append(float(density({"epsilon_log__": np.log(epsilon), "z": np.array(z)})))
+            log_sum = np.log1p((6.0 * m * np.exp(-2.0 * epsilon * m)).sum())
+            exact.append(gamma.logpdf(epsilon, 2.0, scale=0.5) - np.abs(z).sum() * epsilon - log_sum)
+        assert found == pytest.approx(exact, rel=1e-8)
 
     def test_refused_where_the_normaliser_is_not_known(self):
         five = bdp.Invariants(bdp.Margins({"a": range(5), "b": range(5)}, ["a"], ["b"]))
@@ -195,6 +136,7 @@ class TestContract:
             assert (Y - new["z"] >= 0).all()
             assert not np.shares_memory(step.step(new)[0]["z"], new["z"])
 
+    @pytest.mark.system
     def test_assigned_to_whoever_imports_the_distributions_alone(self):
         # PyMC's own choice would be Metropolis, which leaves the lattice.
         program = (
@@ -226,24 +168,20 @@ def lattice_start() -> np.ndarray:
 
 
 class TestRefusals:
-    def test_other_variables(self):
+    @pytest.mark.parametrize(
+        ("build", "error", "words"),
+        [
+            (lambda: pm.Poisson("y", 3.0), TypeError, "'y' is not one"),
+            (lambda: noise_of("l1", pm.Poisson("x", RATE)), ValueError, "mu of the latent noise 'z' must be known"),
+            (lambda: noise_of("l1", shape=(4, 2, 3)), ValueError, "not a batch"),
+        ],
+        ids=["other variables", "a location that is not known", "a batch"],
+    )
+    def test_what_it_does_not_sample(self, build, error, words):
         with pm.Model():
-            y = pm.Poisson("y", 3.0)
-            with pytest.raises(TypeError, match="'y' is not one"):
-                LatticeNoiseGibbs([y])
-
-    def test_a_location_that_is_not_known(self):
-        with pm.Model():
-            x = pm.Poisson("x", RATE)
-            LatticeLaplace("z", x, 0.4, invariants=BOTH)
-            with pytest.raises(ValueError, match="mu of the latent noise 'z' must be known"):
-                LatticeNoiseGibbs()
-
-    def test_a_batch(self):
-        with pm.Model():
-            LatticeLaplace("z", np.zeros_like(Y), 0.4, invariants=BOTH, shape=(4, 2, 3))
-            with pytest.raises(ValueError, match="not a batch"):
-                LatticeNoiseGibbs()
+            variable = build()
+            with pytest.raises(error, match=words):
+                LatticeNoiseGibbs([variable])
 
     def test_a_model_that_allows_no_table(self):
         with pm.Model() as model:

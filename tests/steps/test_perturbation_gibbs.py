@@ -9,7 +9,6 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import stats
 
 import bayesdp as bdp
@@ -78,29 +77,16 @@ def enumerated(
     return posterior, np.einsum("t,trd->rd", posterior, rows)
 
 
-def draws_of(model: pm.Model, draws: int, seed: int, **kwargs):
-    with model:
-        return pm.sample(
-            draws=draws,
-            tune=200,
-            chains=2,
-            cores=1,
-            random_seed=seed,
-            progressbar=False,
-            compute_convergence_checks=False,
-            compile_kwargs={"mode": PYTHON},
-            **kwargs,
-        ).posterior
-
-
-def assert_enumerated(posterior, law: UnknownPerturbation, exact: tuple[np.ndarray, np.ndarray]) -> None:
+def assert_enumerated(
+    posterior: dict[str, np.ndarray], law: UnknownPerturbation, exact: tuple[np.ndarray, np.ndarray]
+) -> None:
     """Cells in total variation (false alarms 1e-7 each), rows in their means (5.5 standard errors, 4e-8 each)."""
     probability, rows = exact
-    cells = posterior["x"].values
+    cells = posterior["x"]
     for i in range(3):
         expected = np.bincount(TABLES[:, i], probability, minlength=13)
         assert_close_in_variation(cells[..., i], expected, rate=1e-7, largest=0.3, what=f"cell {i}")
-    found = posterior["noisy_law"].values
+    found = posterior["noisy_law"]
     assert found.shape[2:] == law.concentrations.shape
     np.testing.assert_allclose(found.sum(axis=-1), 1.0, rtol=1e-9)
     assert np.all(found[..., law.transitions.mass == 0] == 0)
@@ -120,14 +106,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c == "shared" else pytest.mark.slow) for c in CASES])
-def test_tiny_tables_by_enumeration(case: str) -> None:
-    law, values, total = CASES[case]
-    posterior = draws_of(model_of(released(law, values, total)), 3000, 11)
-    assert_enumerated(posterior, law, enumerated(law, values, total))
-
-
-@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c == "shared" else pytest.mark.slow) for c in CASES])
+@pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.system] * (c != "shared")) for c in CASES])
 def test_counts_and_law_in_turns(case: str) -> None:
     """The step of the counts alone draws both: the rows are those of its last turn."""
     law, values, total = CASES[case]
@@ -135,20 +114,25 @@ def test_counts_and_law_in_turns(case: str) -> None:
     with model:
         step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1), compile_kwargs={"mode": PYTHON})
     assert [own.name for own in step.tables[0]._laws] == ["noisy_law"]
-    drawn: dict[str, list] = {"x": [], "noisy_law": []}
-    for chain in range(2):
-        step.setup_chain(np.random.default_rng(chain), 0, 1500)
+    chains = []
+    for seed in range(2):
+        step.setup_chain(np.random.default_rng(seed), 0, 1500)
         point = model.initial_point()
-        own = [point := step.step(point)[0] for _ in range(1500)]
-        for name, draws in drawn.items():
-            draws.append([one[name] for one in own])
-    posterior = xr.Dataset(
-        {
-            name: (("chain", "draw", *(f"{name}{i}" for i in range(np.ndim(own) - 2))), own)
-            for name, own in drawn.items()
-        }
-    )
-    assert_enumerated(posterior, law, enumerated(law, values, total))
+        chains.append([point := step.step(point)[0] for _ in range(1500)])
+    drawn = {name: np.array([[one[name] for one in own] for own in chains]) for name in ("x", "noisy_law")}
+    assert_enumerated(drawn, law, enumerated(law, values, total))
+
+
+def test_counts_and_a_law_that_has_its_own_step() -> None:
+    """`pm.sample` with a potential of the law, which the step of the counts therefore leaves alone."""
+    law, values, total = CASES["shared"]
+    with model_of(released(law, values, total)) as model:
+        pm.Potential("nothing", 0.0 * model["noisy_law"][-1, 1])
+        own = pm.sample(
+            draws=2000, tune=100, chains=2, cores=1, random_seed=11, progressbar=False, compute_convergence_checks=False
+        ).posterior
+    drawn = {name: own[name].values for name in ("x", "noisy_law")}
+    assert_enumerated(drawn, law, enumerated(law, values, total))
 
 
 def test_laws_that_something_else_depends_on_are_left_to_their_own_step() -> None:

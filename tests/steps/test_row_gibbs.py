@@ -14,7 +14,7 @@ from scipy.stats import kstest
 from bayesdp._random import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
-from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, row_coordinates, sweep
+from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, sweep
 from bayesdp.queries import LinearQuery, Margins
 from bayesdp.steps import RowNoiseGibbs
 from tests.noise.oracles import all_margins, frame_of
@@ -83,23 +83,6 @@ class TestLaw:
         fitted = chain(invariants, u, 1.0, 4000) @ row_basis(invariants).toarray()
         assert min(float(az.ess(fitted[None, :, cell])) for cell in range(16)) > 0.4 * 4000
 
-    def test_coordinates_of_directions(self) -> None:
-        invariants = Invariants(Margins(frame_of(3, 4, 2), ["d0", "d2"], ["d1", "d2"]))
-        table = np.random.default_rng(1).normal(size=(2, 24))
-        w = row_coordinates(invariants, table)
-        assert w @ row_basis(invariants) == pytest.approx(
-            table - invariants.project(table.reshape(2, 3, 4, 2)).reshape(2, -1)
-        )
-        own = directions_of(invariants)
-        for k in range(len(own.w_starts) - 1):
-            made = np.zeros(24)
-            for i in range(own.w_starts[k], own.w_starts[k + 1]):
-                made += own.w_entries[i] * row_basis(invariants).toarray()[own.places[i]]
-            direct = np.zeros(24)
-            part = slice(own.cell_starts[k], own.cell_starts[k + 1])
-            direct[own.cells[part]] = own.cell_entries[part]
-            assert made == pytest.approx(direct, abs=1e-12)
-
 
 def model_of(b: Any = 1.5, scale_of_s: float = 2.0) -> pm.Model:
     """One real unknown along the only free direction, and latent row-space noise."""
@@ -116,6 +99,7 @@ def model() -> pm.Model:
 
 
 class TestPosterior:
+    @pytest.mark.system
     def test_of_a_continuous_table_against_quadrature(self, model: pm.Model) -> None:
         # NUTS for the table given w and exact draws of w: the posterior of the table must be that of the projected law.
         # False-alarm rate 1e-4.
@@ -141,18 +125,16 @@ class TestRefusals:
     def test_noise_that_stands_nowhere_or_elsewhere(self) -> None:
         with pm.Model() as alone:
             RowSpaceNoise("w", 1.0, invariants=PAIR)
-        with alone, pytest.raises(ValueError, match="what depends on it is: nothing"):
-            RowNoiseGibbs()
-        used = model_of()
-        with used:
+        with model_of() as used:
             pm.Potential("again", -used["w"].sum())
-        with used, pytest.raises(ValueError, match="what depends on it is: 'y', 'again'"):
-            RowNoiseGibbs()
-
-    def test_other_invariants(self) -> None:
+        other = Invariants(LinearQuery(frame_of(2, 4), np.eye(2, 8, dtype=int), ["a", "b"]))
         with pm.Model() as mixed:
             w = RowSpaceNoise("w", 1.0, invariants=Invariants(Margins(frame_of(2, 4), ["d0"])))
-            other = Invariants(LinearQuery(frame_of(2, 4), np.eye(2, 8, dtype=int), ["a", "b"]))
             ProjectedLaplaceGivenRows("y", np.zeros((2, 4)), w, 1.0, invariants=other, observed=np.zeros((2, 4)))
-        with mixed, pytest.raises(ValueError, match="'w' and 'y' must have the same invariants"):
-            RowNoiseGibbs()
+        for model, words in (
+            (alone, "what depends on it is: nothing"),
+            (used, "what depends on it is: 'y', 'again'"),
+            (mixed, "'w' and 'y' must have the same invariants"),
+        ):
+            with model, pytest.raises(ValueError, match=words):
+                RowNoiseGibbs()

@@ -26,46 +26,42 @@ def release_of(table: np.ndarray, scale: float = 20.0) -> bdp.Release:
     return bdp.Release.from_published(LABELS, [measured], [bdp.Exact(MARGINS, MARGINS.apply(table))])
 
 
-def sampled(release: bdp.Release, base, potential=None, draws: int = 1000, parameters=None):
+ONE_CYCLE = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
+"""Without counts on the diagonal: four tables, each pair a 6-cycle apart."""
+
+
+def model_of(release: bdp.Release, base, potential=None) -> pm.Model:
     with pm.Model(coords=release.coords) as model:
-        given = parameters() if parameters else ()
-        x = bdp.ConfidentialCounts("x", base(*given), dims=release.dims)
+        x = bdp.ConfidentialCounts("x", base(), dims=release.dims)
         if potential is not None:
-            pm.Potential("forbidden", potential(x))
+            potential(x)
         bdp.observe(release, x)
+    return model
+
+
+def moved(model: pm.Model):
+    return movement(model, model.rvs_to_values[model["x"]])
+
+
+def visited(model: pm.Model, draws: int = 1000):
+    with model:
         found = bdp.sample(draws=draws, tune=100, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
-    return model, found
+    return found, [{tuple(x.reshape(-1)) for x in chain} for chain in found.posterior["x"].values]
 
 
-def visited(found) -> list[set[tuple[int, ...]]]:
-    return [{tuple(x.reshape(-1)) for x in chain} for chain in found.posterior["x"].values]
-
-
-@pytest.fixture(scope="module")
-def zero_diagonal():
-    """A base without fast steps that allows no count on the diagonal: four tables, each pair a 6-cycle apart."""
-    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
-    return release, *sampled(release, lambda: pm.DiscreteUniform.dist(0, 6 * OFF_DIAGONAL), draws=2000)
-
-
-def test_limits_of_a_base_without_fast_steps_reach_the_moves(zero_diagonal):
-    release, model, found = zero_diagonal
-    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+def test_limits_of_a_base_without_fast_steps_reach_the_moves_and_the_posterior():
+    model = model_of(ONE_CYCLE, lambda: pm.DiscreteUniform.dist(0, 6 * OFF_DIAGONAL))
+    found, chains = visited(model, draws=2000)
+    tables = enumerate_fiber(ONE_CYCLE.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
     assert len(tables) == 4
-    for chain in visited(found):
+    for chain in chains:
         assert chain == {tuple(table.reshape(-1)) for table in tables}
     assert found["fiber"].attrs["proved"] == 1
     assert "cycles" in found["fiber"].attrs["connectivity"]
     assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
     with model:
         assert FiberGibbs().connectivity == {"x": {"proved": True, "claim": found["fiber"].attrs["connectivity"]}}
-
-
-def test_its_posterior_is_the_enumerated_one(zero_diagonal):
-    release, _, found = zero_diagonal
-    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
-    noisy = release.values.values
-    weights = np.exp(-np.abs(tables - noisy).sum(axis=(1, 2)) / 20.0)
+    weights = np.exp(-np.abs(tables - ONE_CYCLE.values.values).sum(axis=(1, 2)) / 20.0)
     weights /= weights.sum()
     draws = found.posterior["x"].values.reshape(-1, 9)
     shares = [(draws == table.reshape(-1)).all(axis=1).mean() for table in tables]
@@ -73,47 +69,35 @@ def test_its_posterior_is_the_enumerated_one(zero_diagonal):
     np.testing.assert_array_less(np.abs(shares - weights), 4.0 * np.sqrt(weights * (1 - weights) / len(draws)))
 
 
-@pytest.mark.system
 def test_zeros_under_a_random_multiplier_are_zeros():
-    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
-    _, found = sampled(
-        release, lambda rate: pm.Poisson.dist(rate * OFF_DIAGONAL), parameters=lambda: (pm.Gamma("rate", 2.0, 1.0),)
-    )
-    assert all(len(chain) == 4 for chain in visited(found))
-    assert found["fiber"].attrs["proved"] == 1
-    assert "cycles" in found["fiber"].attrs["connectivity"]
-    assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
-    assert "never did" not in found["diagnostics"].attrs["message"]
+    said = moved(model_of(ONE_CYCLE, lambda: pm.Poisson.dist(pm.Gamma("rate", 2.0, 1.0) * OFF_DIAGONAL)))
+    assert said.proved
+    assert "cycles" in said.claim
 
 
-@pytest.mark.parametrize("how", ["potential", pytest.param("custom", marks=pytest.mark.system)])
-def test_nothing_is_proved_of_a_support_that_is_not_known(how):
-    release = release_of(3 * np.roll(np.eye(3, dtype=np.int64), 1, axis=1))
-
+def test_nothing_is_proved_of_a_support_that_is_not_known():
     def forbid(x):
-        return pt.switch(pt.eq(pt.sum(x * np.eye(3, dtype=np.int64)), 0), 0.0, -np.inf)
+        pm.Potential("forbidden", pt.switch(pt.eq(pt.sum(x * np.eye(3, dtype=np.int64)), 0), 0.0, -np.inf))
 
-    if how == "potential":
-        _, found = sampled(release, lambda: pm.Poisson.dist(2.0), forbid)
-        reason = "potential forbidden"
-    else:
+    def logp(value, top):
+        return pt.switch(pt.le(value, top) & (OFF_DIAGONAL > 0) | pt.eq(value, 0), 0.0, -np.inf)
 
-        def logp(value, top):
-            return pt.switch(pt.le(value, top) & (OFF_DIAGONAL > 0) | pt.eq(value, 0), 0.0, -np.inf)
+    def custom():
+        return pm.CustomDist.dist(pm.Gamma("top", 100.0, 10.0), logp=logp, dtype="int64", shape=(3, 3))
 
-        _, found = sampled(
-            release,
-            lambda top: pm.CustomDist.dist(top, logp=logp, dtype="int64", shape=(3, 3)),
-            parameters=lambda: (pm.Gamma("top", 100.0, 10.0),),
-        )
-        reason = "base of the table (CustomDist"
-    assert found["fiber"].attrs["proved"] == 0
-    claim = found["fiber"].attrs["connectivity"]
-    assert reason in claim
-    assert "nothing is proved" in claim
-    assert "random sums" in claim
+    by_potential = model_of(ONE_CYCLE, lambda: pm.Poisson.dist(2.0), forbid)
+    for model, reason in (
+        (by_potential, "potential forbidden"),
+        (model_of(ONE_CYCLE, custom), "base of the table (CustomDist"),
+    ):
+        said = moved(model)
+        assert not said.proved
+        for words in (reason, "nothing is proved", "random sums"):
+            assert words in said.claim
     # What is said of the moves is true: chains are not shut up in one table.
-    assert all(len(chain) > 1 for chain in visited(found))
+    found, chains = visited(by_potential)
+    assert all(len(chain) > 1 for chain in chains)
+    assert found["fiber"].attrs["proved"] == 0
 
 
 @pytest.mark.parametrize(
@@ -200,11 +184,7 @@ def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
         noisy = table + np.arange(table.size).reshape(table.shape) % 5 - 2
         measured = bdp.Measured(bdp.Identity(labels), noisy, noise.DiscreteLaplace(2.0))
         release = bdp.Release.from_published(labels, [measured], [bdp.Exact(margins, margins.apply(table))])
-        with pm.Model(coords=release.coords) as model:
-            level = pm.Normal("level", 3.0)
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(pt.maximum(level, 0.0)), dims=release.dims)
-            bdp.observe(release, x)
-            found = movement(model, model.rvs_to_values[x])
+        found = moved(model_of(release, lambda: pm.Poisson.dist(pt.maximum(pm.Normal("level", 3.0), 0.0))))
         assert found.proved is (labels is not large)
         assert said in found.claim
 
@@ -226,19 +206,16 @@ def test_further_likelihoods(likelihood, proved):
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(2.0), dims=release.dims)
         own = likelihood(x)
         bdp.observe(release, x)
-        found = movement(model, model.rvs_to_values[x])
+    found = moved(model)
     assert found.proved is proved
     assert (f"law of {own.name} allows" in found.claim) is not proved
 
 
 def test_a_base_that_allows_no_count_is_refused():
-    release = release_of(np.full((3, 3), 2))
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.DiscreteUniform.dist(0, 1, shape=(3, 3)), dims=release.dims)
-        bdp.observe(release, x)
-        assert exact_fiber(model, model.rvs_to_values[x]).contains(np.full((3, 3), 2))
-        with pytest.raises(ValueError, match="no table is left for x, with the limits of its prior"):
-            bdp.sample(draws=5, tune=5, chains=1, cores=1, progressbar=False)
+    model = model_of(release_of(np.full((3, 3), 2)), lambda: pm.DiscreteUniform.dist(0, 1, shape=(3, 3)))
+    assert exact_fiber(model, model.rvs_to_values[model["x"]]).contains(np.full((3, 3), 2))
+    with model, pytest.raises(ValueError, match="no table is left for x, with the limits of its prior"):
+        bdp.sample(draws=5, tune=5, chains=1, cores=1, progressbar=False)
 
 
 def test_what_is_zero_at_random_points_is_zero_in_every_draw():

