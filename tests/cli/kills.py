@@ -28,6 +28,9 @@ PLACES = {
     "diagnostics": ("bayesdp.inference.sampling", "diagnose", 1),
     "prior draws": ("bayesdp.inference", "add_prior_predictive", 1),
     "writing again": ("bayesdp.storage.atomic", "sync_file", 2),
+    "releasing": ("bayesdp.cli.files", "write_release", 1),
+    "rendering": ("bayesdp.report.page", "page", 1),
+    "printing": ("builtins", "print", 1),
 }
 """Where: a module, a function in it, and at which call."""
 
@@ -69,11 +72,12 @@ def _replace(job: Job) -> None:
 
     def signalled(*args: Any, **kwargs: Any) -> Any:
         nonlocal calls
-        calls += os.getpid() == main
-        if os.getpid() == main and calls == which:
-            if job.signal == "SIGKILL":
-                os.kill(main, signal.SIGKILL)
-            os.killpg(0, signal.Signals[job.signal])
+        if os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None):
+            calls += 1
+            if calls == which:
+                if job.signal == "SIGKILL":
+                    os.kill(main, signal.SIGKILL)
+                os.killpg(0, signal.Signals[job.signal])
         return real(*args, **kwargs)
 
     setattr(owner, last, signalled)

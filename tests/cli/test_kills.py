@@ -1,4 +1,4 @@
-"""Signals at every place of a fit: what is there afterwards is complete, what is said is true, and no process is left."""
+"""Signals at every place of a run: what is there afterwards is complete, what is said is true, and no process is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bayesdp.cli.files import read_posterior, read_release
-from tests.cli.conftest import IMPORT, MARGINS, NOISY, ROOT
+from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, ROOT, TABLE
 from tests.cli.kills import PLACES, Ended, Job
 
 pytestmark = [
@@ -23,17 +23,29 @@ pytestmark = [
 ]
 
 FIT = [*"fit release.nc --chains 2 --draws 200 --tune 50 --seed 1 --quiet -o".split()]
+REPORT = ["report", "posterior.nc", "-o"]
 INTERRUPTS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
-KEPT = [*PLACES][1:]
-"""Places where a signal that can be caught leaves a file."""
-SAVED = [*PLACES][5:]
-"""Places where the draws have been saved already."""
+SIGNALS = [*INTERRUPTS, "SIGKILL"]
+FIT_PLACES = list(PLACES)[:9]
+KEPT = FIT_PLACES[1:]
+"""Places of `fit` where a signal that can be caught leaves a file."""
+SAVED = FIT_PLACES[5:]
+"""Places of `fit` where the draws have been saved already."""
 
-FILES = {"noisy.csv": NOISY, "margins.csv": MARGINS}
-WARM_UP = [[*IMPORT, "release.nc"], [*FIT, "posterior.nc", "--cores", "1"]]
+FILES = {"noisy.csv": NOISY, "margins.csv": MARGINS, "table.csv": TABLE}
+WARM_UP = [
+    [*IMPORT, "release.nc"],
+    [*FIT, "posterior.nc", "--cores", "1"],
+    [*RELEASE, "-o", "any.nc"],
+    [*REPORT, "any.html"],
+]
 JOBS = [
-    Job([*FIT, "out.nc", "--cores", cores], "", place, name)
-    for name in (*INTERRUPTS, "SIGKILL") for cores in ("1", "2") for place in PLACES
+    *(Job([*FIT, "out.nc", "--cores", str(cores)], "", place, name)
+      for name in SIGNALS for cores in (1, 2) for place in FIT_PLACES),
+    *(Job(command, "", place, name)
+      for command in ([*RELEASE, "-o", "out.nc"], [*RELEASE, "-o", "out.csv"], [*IMPORT, "out.nc"])
+      for name in SIGNALS for place in ("releasing", "writing", "printing")),
+    *(Job([*REPORT, "out.html"], "", place, name) for name in SIGNALS for place in ("rendering", "writing", "printing")),
 ]  # fmt: skip
 
 
@@ -46,7 +58,8 @@ def ended(tmp_path_factory) -> list[tuple[Job, Ended]]:
     placed = [job._replace(folder=str(folder / f"job{i}")) for i, job in enumerate(JOBS)]
     for job in placed:
         Path(job.folder).mkdir()
-        Path(job.folder, "release.nc").symlink_to(folder / "release.nc")
+        for name in (*FILES, "release.nc", "posterior.nc"):
+            Path(job.folder, name).symlink_to(folder / name)
     process = subprocess.run(
         [sys.executable, "-m", "tests.cli.kills"],
         input=json.dumps({"folder": str(folder), "warm_up": WARM_UP, "jobs": placed}),
@@ -57,6 +70,12 @@ def ended(tmp_path_factory) -> list[tuple[Job, Ended]]:
     return [(job, Ended(*json.loads(line))) for job, line in zip(placed, lines, strict=True)]
 
 
+def too_late(job: Job) -> bool:
+    """Whether the signal comes when the result has its name, or gets it in any case."""
+    writes = job.command[0] in ("release", "import") and job.place == "writing"
+    return writes or job.place == "printing"
+
+
 def check_processes_and_words(job: Job, ended: Ended) -> None:
     """What holds for every signal at every place."""
     assert ended.closed, "standard output is held open"
@@ -65,7 +84,8 @@ def check_processes_and_words(job: Job, ended: Ended) -> None:
     if job.signal == "SIGKILL":
         assert ended.status == -signal.SIGKILL
         return
-    assert ended.status == INTERRUPTS[job.signal], ended.err
+    # What is written already is no failure: whoever runs `release` again after one makes a second release.
+    assert ended.status == (0 if too_late(job) else INTERRUPTS[job.signal]), ended.err
     names = [path.name for path in Path(job.folder).iterdir()]
     assert not any(name.startswith(".") for name in names)
     there = [name for name in names if name.startswith("out")]
@@ -75,7 +95,7 @@ def check_processes_and_words(job: Job, ended: Ended) -> None:
     assert ("nothing was written" in ended.err) == (there == []), ended.err
 
 
-def check_file(job: Job, ended: Ended) -> None:
+def check_fit(job: Job, ended: Ended) -> None:
     output = Path(job.folder, "out.nc")
     caught = job.signal != "SIGKILL"
     assert output.exists() == (job.place in (KEPT if caught else SAVED)), ended.err
@@ -102,13 +122,31 @@ def check_file(job: Job, ended: Ended) -> None:
         assert tree["diagnostics"].attrs["message"] == f"Convergence was not judged: {reason}."
 
 
+def check_writer(job: Job, ended: Ended) -> None:
+    output = Path(job.folder, job.command[-1])
+    # An interrupt waits for the writing to end; a kill does not.
+    caught = job.signal != "SIGKILL"
+    assert output.exists() == (job.place in (("writing", "printing") if caught else ("printing",)))
+    if not output.exists():
+        return
+    if caught:
+        words = f"bayesdp {job.command[0]}: interrupted, {job.command[-1]} was written"
+        if too_late(job):
+            words = f"written to {job.command[-1]}" if job.place == "printing" else "had been written"
+        assert words in ended.err
+    if output.suffix == ".html":
+        assert output.read_text().rstrip().endswith("</html>")
+    else:
+        assert read_release(str(output)).measurements
+
+
 def test_nothing_is_lost_wherever_a_signal_hits(ended):
     """Every place, every signal, one and two cores."""
     wrong = []
     for job, one in ended:
         try:
             check_processes_and_words(job, one)
-            check_file(job, one)
+            (check_fit if job.command[0] == "fit" else check_writer)(job, one)
         except AssertionError as error:
             wrong.append(f"{job.signal} in {' '.join(job.command)}, {job.place}: {error}")
     assert wrong == []
@@ -116,7 +154,7 @@ def test_nothing_is_lost_wherever_a_signal_hits(ended):
 
 def test_what_an_interrupt_leaves_is_read_by_summary_and_report(ended, run):
     """Without limits, without diagnostics, without draws of the prior."""
-    folders = {(job.signal, job.place): job.folder for job, _ in ended}
+    folders = {(job.signal, job.place): job.folder for job, _ in ended if job.command[0] == "fit"}
     for what in (("SIGTERM", "limits"), ("SIGTERM", "drawing"), ("SIGKILL", "diagnostics")):
         shutil.copy(Path(folders[what], "out.nc"), "saved.nc")
         for command in (("summary", "saved.nc"), ("report", "saved.nc", "-o", "r.html", "--force")):
