@@ -127,10 +127,10 @@ def assert_posterior(release: bdp.Release, fiber: np.ndarray, weight: np.ndarray
     prior = np.sum(fiber * np.log(rates) - gammaln(fiber + 1), axis=1)
     share = softmax(weight + prior)
     with pm.Model(coords=release.coords):
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rates.reshape(release.frame.shape)), dims=release.dims)
+        x = bdp.ConfidentialCounts("counts", pm.Poisson.dist(rates.reshape(release.frame.shape)), dims=release.dims)
         bdp.observe(release, x)
         drawn = bdp.sample(2500, tune=200, chains=2, cores=1, random_seed=2, quiet=True, progressbar=False)
-    batches = of(np.asarray(drawn.posterior["x"]).reshape(50, -1, fiber.shape[1])).mean(axis=1)
+    batches = of(np.asarray(drawn.posterior["counts"]).reshape(50, -1, fiber.shape[1])).mean(axis=1)
     error = batches.std(ddof=1) / np.sqrt(len(batches))
     assert abs(batches.mean() - share @ of(fiber)) < 4.5 * error + 1e-9
     assert error < 0.05

@@ -76,7 +76,14 @@ def test_posterior_on_the_fiber_with_the_other_laws(name, kind, prior):
     test_posterior_on_the_fiber(name, kind, prior)
 
 
-@pytest.mark.parametrize(("name", "kind", "prior"), in_turn(0, ("several", *LAWS))[::3])
+SEVERAL = [
+    (name, kind, prior)
+    for name, kind, prior in in_turn(0, ("several", *LAWS))[::3]
+    if prior != "flat" or kind == "several" or CASES[name].fixed_sum  # else of infinite mass: one coordinate has no noise
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "prior"), SEVERAL)
 def test_several_noisy_queries_and_noise_in_coordinates_of_its_own(name, kind, prior):
     case = CASES[name]
     rng = np.random.default_rng(hash_of(name, prior, kind))
