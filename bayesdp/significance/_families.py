@@ -52,15 +52,15 @@ class Masses:
         return self.first + self.expectation(self.points - self.first)
 
 
-class Family(ABC):
+class Family:
     """Laws of a count on ``low, ..., high`` with natural parameter log odds, known by the ratio of neighbouring masses."""
 
     low: int
     high: int
 
-    @abstractmethod
     def step(self, x: Floats) -> Floats:
         """``p(x + 1) / p(x)`` at odds 1, for low <= x < high: positive and falling."""
+        raise NotImplementedError
 
     @property
     def determined(self) -> bool:

@@ -21,7 +21,7 @@ LATTICES = {
     "uneven": (Invariants(LinearQuery(frame_of(2), [[2, 4]], ["weighted"])), 100),
     "pair and free cell": (Invariants(LinearQuery(frame_of(3), [[1, 1, 0]], ["pair"])), 40),
     "free cells": (Invariants(None, frame_of(2)), 60),
-    "3 x 3 margins": (all_margins(3, 3), 11),
+    "3 x 3 margins": (all_margins(3, 3), 13),
 }
 LAWS = [LatticeLaplace(1.0), LatticeLaplace(1.5, "l2"), LatticeGaussian(0.3), LatticeGaussian(2.1)]
 type Law = LatticeLaplace | LatticeGaussian
