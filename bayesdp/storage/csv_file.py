@@ -60,13 +60,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 
 def remedy(text: str) -> str:
-    """A remedy for a text that is no number.
-
-    Examples
-    --------
-    >>> remedy("1,215")
-    'write it without separators of thousands, 1215'
-    """
+    """A remedy for a text that is no number."""
     thousands = _THOUSANDS.fullmatch(text)
     if thousands:
         whole = thousands[1] + re.sub(r"\D", "", thousands[2]) + (thousands[3] or "")

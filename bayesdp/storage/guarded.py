@@ -40,13 +40,7 @@ _MB = 2**20
 
 
 def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
-    """The largest number of cells of a table, of values of a variable and of answers of a query in a release.
-
-    Examples
-    --------
-    >>> cell_limit(10_000), cell_limit(10**9), cell_limit(10_000, max_cells=20_000_000)
-    (1005000, 50000000, 20000000)
-    """
+    """The largest number of cells of a table, of values of a variable and of answers of a query in a release."""
     return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if max_cells is None else max_cells
 
 
@@ -124,24 +118,12 @@ _SHORT = re.compile("memory|alloc", re.IGNORECASE)
 
 
 def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Limits) -> T:
-    """What a function reads from a file, in a child process with limits; ValueError that names the file unless it ends well.
-
-    The child is a fork of this process, which takes some milliseconds, where another interpreter takes a second for its imports.
-    Threads do not exist in a fork, but what they have locked stays locked. So `read` opens files with h5py, which waits for
-    its own lock before a fork, or with Python, has imported before what it needs, and leaves pools of threads alone, numba's
-    parallel functions among them. Whatever waits for ever all the same is ended by the clock.
-
-    The system holds the child to its limits: of processor time wherever there are forks, of memory (address space beyond that of
-    this process) on Linux. On Windows there are no limits, and the function is called in this process.
-
-    What `read` returns is pickled: it holds plain data and arrays, and nothing open. Its errors become the error of the file `path`;
-    what libraries print is lost.
-
-    Examples
-    --------
-    >>> in_child(lambda: 2 + 2, "a.txt", Limits(10**7, 1.0))
-    4
-    """
+    """What a function reads from a file, plain data and arrays, in a child process with limits; errors are ValueErrors naming it."""
+    # The child is a fork, which takes some milliseconds. Threads do not exist in a fork, but what they have locked stays locked: so
+    # `read` opens files with h5py, which waits for its own lock before a fork, or with Python, has imported before what it needs,
+    # and leaves pools of threads alone, numba's parallel functions among them. Whatever waits for ever all the same is ended by the
+    # clock. Processor time is limited wherever there are forks, memory (address space beyond that of this process) on Linux; on
+    # Windows the function is called in this process.
     if not hasattr(os, "fork"):
         with damaged(path):
             return read()

@@ -55,13 +55,7 @@ _HOW = 'list it there as {"by": {...}} with its labels, or write "blank" for all
 
 
 def noise_path(path: str | os.PathLike[str]) -> Path:
-    """Where ``noise.json`` of a CSV file is if nothing else is said: beside it.
-
-    Examples
-    --------
-    >>> noise_path("tables/counties.csv").name
-    'counties.noise.json'
-    """
+    """Where ``noise.json`` of a CSV file is if nothing else is said: beside it, as ``counties.noise.json``."""
     return Path(path).with_suffix(".noise.json")
 
 
@@ -183,13 +177,7 @@ def read_noise_csv(
     noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     max_cells: int | None = None,
 ) -> Release:
-    """Read a release from a CSV file and its ``noise.json``; see `bayesdp.Release.from_csv`.
-
-    Warns
-    -----
-    PostProcessedWarning
-        As `bayesdp.Release.from_published`.
-    """
+    """Read a release from a CSV file and its ``noise.json``; see `bayesdp.Release.from_csv`."""
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")

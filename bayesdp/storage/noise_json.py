@@ -32,13 +32,7 @@ NOISE_SCHEMA = 1
 
 
 def noise_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 7) of ``noise.json``.
-
-    Examples
-    --------
-    >>> noise_json_schema()["title"]
-    'noise.json, version 1'
-    """
+    """The JSON Schema (draft 7) of ``noise.json``."""
     text = files("bayesdp.storage").joinpath(f"noise_schema_{NOISE_SCHEMA}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = _text.loads(text, "the schema of noise.json")
     return found
@@ -53,17 +47,7 @@ def _validator() -> Callable[[Any], Any]:
 
 
 def check_noise_json(description: Any) -> None:
-    """Check that plain data follow the schema of ``noise.json``.
-
-    Examples
-    --------
-    >>> table = {"dimensions": [{"name": "county", "labels": ["Alpha", "Beta"]}]}
-    >>> part = {"column": "count", "query": {"kind": "cells"}, "law": {"b": 4}}
-    >>> check_noise_json({"noise_json": 1, "table": table, "measured": [part]})
-    Traceback (most recent call last):
-        ...
-    ValueError: $.measured[0].law must contain ['law'] properties
-    """
+    """Check that plain data follow the schema of ``noise.json``; ValueError that names the place, as ``$.measured[0].law``."""
     from fastjsonschema import JsonSchemaValueException
 
     if not isinstance(description, dict):
@@ -101,17 +85,7 @@ def placed(place: str) -> Iterator[None]:
 
 
 def described_query(query: Query) -> dict[str, Any]:
-    """A query as ``noise.json`` has it.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import LinearQuery, Margins
-    >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> described_query(Margins(labels, ["county"]))
-    {'kind': 'margin', 'by': ['county']}
-    >>> described_query(LinearQuery(labels, [[0, 1, 0, -1]], ["gap"]))["answers"][0]["terms"][1]
-    {'cell': ['Beta', 'High'], 'weight': -1}
-    """
+    """A query as ``noise.json`` has it."""
     parts = [_described_sum(part) if isinstance(part, SumPart) else _described_matrix(part) for part in query.parts]
     return parts[0] if len(parts) == 1 else {"kind": "stack", "parts": parts}
 
@@ -220,14 +194,7 @@ ANSWER = ""
 
 
 def keys_of(query: Query, written: Callable[[Any], Any] = str) -> Iterator[Key]:
-    """The keys of the answers of a query, in order, with labels as they are written.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> list(keys_of(Margins({"county": ["Alpha", "Beta"], "year": [1990]}, ["county"], [])))
-    [(('county',), ('Alpha',)), (('county',), ('Beta',)), ((), ())]
-    """
+    """The keys of the answers of a query, in order, such as ``("county",), ("Alpha",)``, with labels as they are written."""
     for part in query.parts:
         keep = part.keep if isinstance(part, SumPart) else (ANSWER,)
         for labels in product(*part.answer_labels):

@@ -229,13 +229,7 @@ _MARKED = re.compile(rf"[+-]?\d[\d{_SEPARATORS}]*?\s*([^\s\d{_SEPARATORS}].*)", 
 
 @dataclass(frozen=True)
 class Notation:
-    """How a file writes what it publishes, as declared: see `bayesdp.tables.read_office_csv`.
-
-    Examples
-    --------
-    >>> Notation.of({"..": "suppressed"}, ("r",), ",", None).read("1,234 r")
-    (1234, 0, ('r',))
-    """
+    """How a file writes what it publishes, as declared: see `bayesdp.tables.read_office_csv`."""
 
     symbols: Mapping[str, str | int]
     footnotes: tuple[str, ...]

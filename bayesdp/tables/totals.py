@@ -52,20 +52,12 @@ def looks_like_total(label: Any) -> bool:
 
 
 def labels_of_sums(values: npt.ArrayLike) -> dict[int, int]:
-    """Axes with the place of a label that is nearer to the sum of all others of its axis than chance explains.
-
-    Of a category, records fall independently into it or into the others: of n records of an entry, whatever the chances there, it
-    has as many as the others to within d with probability at most P(abs(2 B - n) <= d), B binomial of n and one half. Noise
-    of its own makes that no larger; numbers that are all multiples of a base are taken as off by the base each. Fisher's
-    statistic of these probabilities, over all entries without NaN, is compared with `FALSE_REFUSALS` divided by the number of labels.
-    Nothing is said of a label that is as near to the largest other one, as one of two always is.
-
-    Examples
-    --------
-    >>> cells = np.arange(1000, 1024).reshape(3, 8) * [[1], [2], [3]]
-    >>> labels_of_sums(cells), labels_of_sums(np.vstack([cells, cells.sum(axis=0)]))
-    ({}, {0: 3})
-    """
+    """Axes with the place of a label that is nearer to the sum of all others of its axis than chance explains."""
+    # Of a category, records fall independently into it or into the others: of n records of an entry, whatever the chances there, it
+    # has as many as the others to within d with probability at most P(abs(2 B - n) <= d), B binomial of n and one half. Noise
+    # of its own makes that no larger; numbers that are all multiples of a base are taken as off by the base each. Fisher's
+    # statistic of these probabilities, over all entries without NaN, is compared with `FALSE_REFUSALS` by the number of labels.
+    # Nothing is said of a label that is as near to the largest other one, as one of two always is.
     table, found = np.asarray(values, dtype=np.float64), {}
     for axis, size in enumerate(table.shape):
         rows = np.moveaxis(table, axis, 0).reshape(size, -1)
