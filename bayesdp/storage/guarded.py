@@ -85,23 +85,17 @@ def _seconds(file_bytes: int) -> float:
     return 3.0 + 3.0 * max(0, file_bytes - _MB) / _MB
 
 
+_TROUBLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
+
+
 @contextmanager
 def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a reader stumbles over into a ValueError that names the file."""
+    """Turn whatever a reader stumbles over into a ValueError that names the file, or a place in it."""
     try:
         yield
     except FileNotFoundError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-        OverflowError,
-    ) as error:
+    except _TROUBLE as error:
         raise ValueError(_line(path, str(error) or type(error).__name__)) from None
 
 

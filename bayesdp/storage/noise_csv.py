@@ -26,7 +26,7 @@ from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, replacing, write_text
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.storage.guarded import cell_limit, read_plain
+from bayesdp.storage.guarded import cell_limit, damaged, read_plain
 from bayesdp.storage.noise_json import (
     ANSWER,
     NOISE_SCHEMA,
@@ -37,7 +37,6 @@ from bayesdp.storage.noise_json import (
     described_query,
     described_table,
     keys_of,
-    placed,
     query_description,
     table_description,
     title_of,
@@ -185,7 +184,7 @@ def read_noise_csv(
         name, size = "noise", target.stat().st_size
         text = _text.dumps(dict(noise), name)  # a private copy, and a proof that it is plain data
         description = _text.loads(text, name)
-        with placed(name):
+        with damaged(name):
             check_noise_json(description)
     else:
         sidecar = noise_path(target) if noise is None else Path(noise)
@@ -195,11 +194,12 @@ def read_noise_csv(
                 "noise= (--noise)"
             )
         name, size = str(sidecar), target.stat().st_size + sidecar.stat().st_size
-        with placed(str(sidecar)):
-            description = read_plain(lambda: _text.loads(sidecar.read_text(encoding="utf-8-sig"), "the file"), sidecar)
+        raw = sidecar.read_bytes()
+        with damaged(name):
+            description = read_plain(lambda: _text.loads(raw.decode("utf-8-sig"), "the file"), sidecar)
             check_noise_json(description)
     limit = cell_limit(size, max_cells)
-    with placed(name):
+    with damaged(name):
         stored = _as_stored(description, limit)
         planned(stored, limit)  # before the CSV file is read
     stated = description.get("data", {}).get("sha256")
@@ -226,7 +226,7 @@ def _as_stored(description: Mapping[str, Any], limit: int) -> dict[str, Any]:
         "mechanism": description.get("mechanism"), "guarantee": description.get("guarantee"),
         "simulated": description.get("simulated", False), "writer": "",
     }  # fmt: skip
-    with placed("$.table"):
+    with damaged("$.table"):
         planned(stored, limit)  # the size of the table alone
         frame = Frame.from_description(table)
     if not measured and not exact:
@@ -267,10 +267,10 @@ class _Columns:
         return self.description[kind][int(number)], f"{self.name}: $.{kind}[{number}]"
 
     def naming(self, variable: str, what: str = "") -> AbstractContextManager[None]:
-        return placed(f"{self.place(variable)[1]}{what}" if variable else f"{self.name}{': $.' if what else ''}{what}")
+        return damaged(f"{self.place(variable)[1]}{what}" if variable else f"{self.name}{': $.' if what else ''}{what}")
 
     def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
-        with placed(self.name):
+        with damaged(self.name):
             layout = self._layout(frame, parts)
         self.lines = layout.lines(self.file)
 
@@ -316,7 +316,7 @@ class _Columns:
                     raise ValueError(f"{place} is by {shown(missing)}: {self._no_column(missing[0])}")
         totals = {entry["name"]: entry["total"] for entry in table["dimensions"] if "total" in entry}
         made = Layout(frame, labelled, totals, answers, self.written)
-        with placed("$.table"):
+        with damaged("$.table"):
             made.known()
         return made
 

@@ -11,7 +11,6 @@ each column, and one column may hold several queries, as cells and margins, wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -26,6 +25,7 @@ from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.storage.csv_file import CsvFile
+from bayesdp.storage.guarded import damaged
 
 NOISE_SCHEMA = 1
 """Version of the schema of ``noise.json`` that this version of bayesdp writes, the only one so far."""
@@ -72,16 +72,6 @@ def check_noise_json(description: Any) -> None:
 
 _LONGEST = 400
 """Characters of what is said of one place."""
-
-
-@contextmanager
-def placed(place: str) -> Iterator[None]:
-    """Name the file, or a place in ``noise.json``, in errors about what stands there."""
-    try:
-        yield
-    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(printable(told if told.startswith(place) else f"{place}: {told}")) from None
 
 
 def described_query(query: Query) -> dict[str, Any]:
@@ -152,7 +142,7 @@ def _part(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
     if part["kind"] == "total":
         return {"sum": []}
     if part["kind"] == "margin":
-        with placed(f"{place}.by"):
+        with damaged(f"{place}.by"):
             if len(set(part["by"])) < len(part["by"]):
                 raise ValueError(f"names are given twice: {shown(part['by'])}")
             SumPart(frame, tuple(part["by"]))
