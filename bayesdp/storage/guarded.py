@@ -15,7 +15,6 @@ import pickle
 import re
 import signal
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -23,12 +22,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Never
 
-import numpy as np
-import numpy.typing as npt
-
 from bayesdp._text import printable
-
-__all__ = ["MAX_CELLS", "Limits", "cell_limit", "check_labels", "damaged", "in_child", "read_npz", "read_plain"]
 
 MAX_CELLS = 50_000_000
 """Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
@@ -239,17 +233,3 @@ def read_plain[T](read: Callable[[], T], path: str | os.PathLike[str]) -> T:
     if size <= _MB:
         return read()
     return in_child(read, path, Limits.of_rows(size))
-
-
-def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an npz file, without pickles, in at most 24 MB and 8 times its size; ValueError that names the file."""
-
-    def read() -> dict[str, npt.NDArray[Any]]:
-        with zipfile.ZipFile(path) as archive:
-            found = {}
-            for entry in archive.infolist():
-                with archive.open(entry) as stream:
-                    found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
-            return found
-
-    return in_child(read, path, Limits.of_release(os.stat(path).st_size))

@@ -21,7 +21,6 @@ from bayesdp.cli.files import read_posterior, read_release
 from bayesdp.mechanisms import StatisticRelease  # noqa: F401
 from bayesdp.noise import read_ptable
 from bayesdp.release import Release  # noqa: F401
-from bayesdp.storage import read_npz
 from bayesdp.tables import read_office_csv, read_table
 from tests.storage.fuzz.readers import read_measurements, read_report
 
@@ -37,7 +36,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "measurements": read_measurements,
     "report": read_report,
     "perturbation": read_ptable,
-    "arrays": read_npz,
 }
 
 

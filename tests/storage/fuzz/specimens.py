@@ -129,7 +129,6 @@ def write_specimens(folder: Path) -> None:
         folder / "table.nc", engine="h5netcdf"
     )
     write_draw_journal(folder / "draws.partial")
-    np.savez(folder / "state.npz", counts=np.arange(12).reshape(3, 4), scale=np.array(0.5))
     units = {"05010001": [3, 40], "05010002": [0, 7]}
     made = write_synthetic_nmf(
         folder / "nmf", units, product="pl94-unit", level="County", variance=25.0, constraints=False, rng=1

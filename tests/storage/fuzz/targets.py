@@ -10,7 +10,6 @@ from typing import Any
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import read_ptable
 from bayesdp.release import Release
-from bayesdp.storage import read_npz
 from bayesdp.tables import read_table
 from tests.storage.fuzz import draw_journals, journals, readers
 
@@ -53,7 +52,6 @@ TARGETS = (
     Target("page views", ("wikimedia.csv",), "csv", readers.read_page_views, readers.check_views, 2),
     Target("measurement file", ("part-0.parquet",), "parquet", readers.read_measurements, readers.check_netcdf, 8),
     Target("report of PipelineDP", ("report.txt",), "csv", readers.read_report, readers.check_same, 2),
-    Target("arrays of a run", ("state.npz",), "bytes", read_npz, readers.check_same, 4),
     Target("perturbation table", ("ptable.csv",), "csv", read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), "journal", journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), "folder", draw_journals.read_draws, readers.check_same, 6, goes_on=True),
