@@ -19,8 +19,6 @@ import xarray as xr
 
 from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, check_labels, damaged, in_child
 
-__all__ = ["DEPTH", "GROUPS", "load_netcdf", "read_draws"]
-
 VARIABLES = 1_000
 """Most variables in a file."""
 

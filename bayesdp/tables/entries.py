@@ -22,8 +22,6 @@ from bayesdp.storage.schema import DIMENSIONS
 from bayesdp.tables.office import PUBLISHED, STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import check_no_sum, declared_totals
 
-__all__ = ["VALUE_NAMES", "Columns", "Entries", "Totalled", "columns_of", "pattern", "tables_of", "value_column"]
-
 VALUE_NAMES = ("count", "counts", "n", "noisy", "obs_value", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
 

@@ -21,8 +21,6 @@ from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, p
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import Declared, check_no_sum, declared_totals
 
-__all__ = ["read_office_csv", "read_table", "read_table_totals"]
-
 _DECLARED = (
     "decimal", "delimiter", "encoding", "flags", "footer", "footnotes", "header", "lines", "missing", "skip_rows", "strip", "symbols",
     "thousands",

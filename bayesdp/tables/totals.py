@@ -13,8 +13,6 @@ from scipy import stats
 
 from bayesdp._validate import MAX_COUNT, name_list, nearest, shown
 
-__all__ = ["Declared", "Show", "check_no_sum", "declared_totals", "labels_of_sums", "looks_like_total"]
-
 type Declared = Mapping[str, str | Sequence[str]]
 type Show = Callable[[Iterable[Any]], str]
 
