@@ -6,16 +6,15 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import bayesdp
 from bayesdp import _text
+from bayesdp._arrays import Mask
 from bayesdp._text import csv_label, printable
 from bayesdp._validate import nearest, shown
 from bayesdp.consistency import warn_if_post_processed
@@ -25,7 +24,7 @@ from bayesdp.measurements.parts import refused
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, replacing, write_text
-from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
+from bayesdp.storage.csv_file import CsvFile, Row, numbers, read_csv
 from bayesdp.storage.guarded import cell_limit, damaged, read_plain
 from bayesdp.storage.noise_json import (
     ANSWER,
@@ -41,11 +40,9 @@ from bayesdp.storage.noise_json import (
     table_description,
     title_of,
 )
-from bayesdp.storage.schema import build, planned
+from bayesdp.storage.schema import build, describe, planned
 
 type _Parts = list[tuple[str, Measured | Exact]]
-type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-type Lines = dict[Key, tuple[int, tuple[str, ...]]]
 
 _NAMED = 10_000
 """If more lines than this are missing from a file, they are not named."""
@@ -68,7 +65,7 @@ def write_noise_csv(
     """Write a release as a CSV file and its ``noise.json``; see `bayesdp.Release.to_csv`."""
     # Each file is there in full, or as it was, and where one cannot be written, both are. ``noise.json`` gets its name first, and has
     # a checksum of the CSV file: a pair of which only one was replaced, by a process that was killed, is noticed by whoever reads it.
-    release.check_stated()
+    stored = describe(release)
     target, sidecar = Path(path), noise_path(path) if noise is None else Path(noise)
     if target.resolve() == sidecar.resolve():
         raise ValueError(f"noise must be another file than the table, got {str(sidecar)!r} for both")
@@ -82,11 +79,18 @@ def write_noise_csv(
     kept = {
         name for _, part in named for asked in part.query.parts if isinstance(asked, SumPart) for name in asked.keep
     }
-    groups = [name for name, _, _ in release.frame.groups if name in kept]
-    table = _table([*release.frame.dims, *groups], named, answers)
-    description = _described(release, named, groups)
+    labelled = [*release.frame.dims, *(name for name, _, _ in release.frame.groups if name in kept)]
+    table = _table(labelled, named, answers)
     data = {"file": target.name, "sha256": hashlib.sha256(table.encode()).hexdigest(), "labels": "escaped"}
-    description["data"] = data if answers is None else {**data, "answer_column": answers}
+    description = {
+        "noise_json": NOISE_SCHEMA,
+        "data": data if answers is None else {**data, "answer_column": answers},
+        "about": release.about,
+        "table": described_table(release.frame, {name: csv_label(name) for name in labelled}),
+        "measured": [_measured(column, part) for column, part in named if isinstance(part, Measured)],
+        "exact": [_exact(column, part) for column, part in named if isinstance(part, Exact)],
+        **{key: stored[key] for key in ("mechanism", "guarantee", "simulated", "writer")},
+    }
     text = _text.dumps(description, "noise.json", indent=1)
     check_noise_json(_text.loads(text, "noise.json"))
     check_output(sidecar, overwrite=overwrite)
@@ -126,36 +130,16 @@ def _table(names: list[str], named: _Parts, answers: str | None) -> str:
     return text.getvalue()
 
 
-def _described(release: Release, named: _Parts, grouped: list[str]) -> dict[str, Any]:
-    """What ``noise.json`` says of a release, without the CSV file itself."""
-    exact = [
-        {"column": column, "query": described_query(part.query), "sign": part.sign}
-        | ({} if part.assumption is None else {"assumption": part.assumption})
-        for column, part in named
-        if isinstance(part, Exact)
-    ]
-    return {
-        "noise_json": NOISE_SCHEMA,
-        "data": {},
-        "about": release.about,
-        "table": described_table(release.frame, {name: csv_label(name) for name in (*release.frame.dims, *grouped)}),
-        "measured": [_measured(column, part) for column, part in named if isinstance(part, Measured)],
-        "exact": exact,
-        "mechanism": release.mechanism,
-        "guarantee": None if release.guarantee is None else release.guarantee.to_dict(),
-        "simulated": release.simulated,
-        "writer": f"bayesdp {bayesdp.__version__}",
-    }
+def _exact(column: str, part: Exact) -> dict[str, Any]:
+    """The entry of an exact part."""
+    assumed = {} if part.assumption is None else {"assumption": part.assumption}
+    return {"column": column, "query": described_query(part.query), "sign": part.sign, **assumed}
 
 
 def _measured(column: str, part: Measured) -> dict[str, Any]:
     """The entry of a noisy part."""
-    keys = zip(keys_of(part.query, _as_it_is), part.unmeasured.reshape(-1).tolist(), strict=True)
-    hidden = [
-        {"answer": labels[0]} if keep == (ANSWER,) else {"by": dict(zip(keep, labels, strict=True))}
-        for (keep, labels), blank in keys
-        if blank
-    ]
+    named = zip(_answers(part.query), part.unmeasured.reshape(-1).tolist(), strict=True)
+    hidden = [answer for answer, blank in named if blank]
     return {
         "column": column,
         "name": part.name,
@@ -166,8 +150,10 @@ def _measured(column: str, part: Measured) -> dict[str, Any]:
     }
 
 
-def _as_it_is(label: Any) -> Any:
-    return label
+def _answers(query: Query) -> Iterator[dict[str, Any]]:
+    """The answers of a query, in order, as ``not_published`` lists them."""
+    for keep, labels in keys_of(query, lambda label: label):
+        yield {"answer": labels[0]} if keep == (ANSWER,) else {"by": dict(zip(keep, labels, strict=True))}
 
 
 def read_noise_csv(
@@ -231,24 +217,23 @@ def _as_stored(description: Mapping[str, Any], limit: int) -> dict[str, Any]:
         frame = Frame.from_description(table)
     if not measured and not exact:
         raise ValueError("$ has neither 'measured' nor 'exact': nothing is published")
-    queries = {}
-    for kind, entries in (("measured", measured), ("exact", exact)):
-        for i, entry in enumerate(entries):
-            queries[kind, i] = query_description(entry["query"], frame, f"$.{kind}[{i}].query")
-            if not queries[kind, i]["parts"]:
-                raise ValueError(f"$.{kind}[{i}].query.parts is empty: there is no query")
+
+    def asked(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
+        query = query_description(entry["query"], frame, f"{place}.query")
+        if not query["parts"]:
+            raise ValueError(f"{place}.query.parts is empty: there is no query")
+        return query
+
     for i, entry in enumerate(measured):
-        kept = entry.get("invariants")
-        invariants = None if kept is None else query_description(kept, frame, f"$.measured[{i}].invariants")
+        kept, query = entry.get("invariants"), asked(entry, f"$.measured[{i}]")
         stored["measurements"].append({
-            "variable": f"measured_{i}", "name": entry.get("name"), "query": queries["measured", i], "law": entry["law"],
-            "invariants": invariants,
+            "variable": f"measured_{i}", "name": entry.get("name"), "query": query, "law": entry["law"],
+            "invariants": None if kept is None else query_description(kept, frame, f"$.measured[{i}].invariants"),
         })  # fmt: skip
     for i, entry in enumerate(exact):
         assumed = {"assumption": entry["assumption"]} if "assumption" in entry else {}
-        stored["exact"].append(
-            {"variable": f"exact_{i}", "query": queries["exact", i], "sign": entry.get("sign", "="), **assumed}
-        )
+        query = asked(entry, f"$.exact[{i}]")
+        stored["exact"].append({"variable": f"exact_{i}", "query": query, "sign": entry.get("sign", "="), **assumed})
     return stored
 
 
@@ -258,7 +243,7 @@ class _Columns:
     def __init__(self, description: dict[str, Any], file: CsvFile, name: str) -> None:
         self.description, self.file, self.name = description, file, name
         self.written = csv_label if description.get("data", {}).get("labels", "plain") == "escaped" else str
-        self.lines: Lines = {}
+        self.lines: dict[Key, Row] = {}
         self.used: dict[tuple[str, int], str] = {}
 
     def place(self, variable: str) -> tuple[dict[str, Any], str]:
@@ -276,25 +261,20 @@ class _Columns:
 
     def _layout(self, frame: Frame, parts: Mapping[str, Query]) -> Layout:
         """Which column holds what; ValueError for columns that are missing, unknown or said to be two things."""
-        table, data, header = self.description["table"], self.description.get("data", {}), self.file.header
-        labelled: dict[str, str] = {}
-        for kind, entries in (("dimensions", table["dimensions"]), ("groups", table.get("groups", []))):
+        table, header = self.description["table"], self.file.header
+        of_labels = [(f"$.table.{kind}", table.get(kind, [])) for kind in ("dimensions", "groups")]
+        of_values = [(f"$.{kind}", self.description.get(kind, [])) for kind in ("measured", "exact")]
+        for place, entries in [*of_labels, *of_values]:
             for i, entry in enumerate(entries):
-                column = entry.get("column", entry["name"])
-                if column in header:
-                    labelled[entry["name"]] = column
-                elif "column" in entry:
-                    raise ValueError(f"$.table.{kind}[{i}].column: {self._no_column(column)}")
-        answers = data.get("answer_column")
+                if "column" in entry and entry["column"] not in header:
+                    raise ValueError(f"{place}[{i}].column: {self._no_column(entry['column'])}")
+        answers = self.description.get("data", {}).get("answer_column")
         if answers is not None and answers not in header:
             raise ValueError(f"$.data.answer_column: {self._no_column(answers)}")
-        values = []
-        for kind in ("measured", "exact"):
-            for i, entry in enumerate(self.description.get(kind, [])):
-                if entry["column"] not in header:
-                    raise ValueError(f"$.{kind}[{i}].column: {self._no_column(entry['column'])}")
-                values.append(entry["column"])
-        single = [*labelled.values(), *([] if answers is None else [answers]), *dict.fromkeys(values)]
+        columns = {entry["name"]: entry.get("column", entry["name"]) for _, entries in of_labels for entry in entries}
+        labelled = {name: column for name, column in columns.items() if column in header}
+        values = {entry["column"]: None for _, entries in of_values for entry in entries}
+        single = [*labelled.values(), *([] if answers is None else [answers]), *values]
         twice = sorted({column for column in single if single.count(column) > 1})
         if twice:
             raise ValueError(f"$: the columns {shown(twice)} are said to hold several kinds of things; each holds one")
@@ -394,18 +374,18 @@ class _Columns:
                     )
 
 
-def _stated(query: Query, stated: list[dict[str, Any]], place: str) -> npt.NDArray[np.bool_]:
+def _stated(query: Query, stated: list[dict[str, Any]], place: str) -> Mask:
     """Which answers are listed as not published."""
     hidden = np.zeros(query.rows, dtype=np.bool_)
     if not stated:
         return hidden
-    keys = keys_of(query, _as_it_is)
-    where: dict[Any, int] = {
-        labels[0] if keep == (ANSWER,) else frozenset(zip(keep, labels, strict=True)): i
-        for i, (keep, labels) in enumerate(keys)
-    }
+
+    def key_of(answer: dict[str, Any]) -> Any:
+        return answer["answer"] if "answer" in answer else frozenset(answer["by"].items())
+
+    where = {key_of(answer): i for i, answer in enumerate(_answers(query))}
     for i, answer in enumerate(stated):
-        key = answer["answer"] if "answer" in answer else frozenset(answer["by"].items())
+        key = key_of(answer)
         if key not in where:
             raise ValueError(f"{place}[{i}] is no answer of the query: {shown([answer])}")
         if hidden[where[key]]:

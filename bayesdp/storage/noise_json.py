@@ -24,7 +24,7 @@ from bayesdp._text import csv_label, printable
 from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
-from bayesdp.storage.csv_file import CsvFile
+from bayesdp.storage.csv_file import CsvFile, Row
 from bayesdp.storage.guarded import damaged
 
 NOISE_SCHEMA = 1
@@ -252,7 +252,7 @@ class Layout:
                 )
         return found
 
-    def lines(self, file: CsvFile) -> dict[Key, tuple[int, tuple[str, ...]]]:
+    def lines(self, file: CsvFile) -> dict[Key, Row]:
         """Line number and fields of each answer."""
         known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
@@ -261,7 +261,7 @@ class Layout:
             follows[name] = dim, dict(zip(texts, map(self.written, uppers), strict=True))
         places = {name: file.column(column) for name, column in self.columns.items()}
         answers = None if self.answers is None else file.column(self.answers)
-        found: dict[Key, tuple[int, tuple[str, ...]]] = {}
+        found: dict[Key, Row] = {}
         for line, fields in file.rows:
             labels = {
                 name: fields[at] for name, at in places.items() if fields[at] and fields[at] != self.totals.get(name)
