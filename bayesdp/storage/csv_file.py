@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, nearest, nonnegative_integer, shown
 from bayesdp.storage.guarded import read_plain
@@ -319,9 +319,7 @@ def _wrong_length(file: CsvFile, top: int, line: int, fields: tuple[str, ...], d
     return f'{message}; a label that holds a {comma} is written in double quotes, "like, this"'
 
 
-def numbers(
-    file: CsvFile, cells: Sequence[tuple[int, str, str]], column: str | None = None
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def numbers(file: CsvFile, cells: Sequence[tuple[int, str, str]], column: str | None = None) -> Ints | Floats:
     """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty."""
     # `cells`: line, name of the cell for messages, and text. `file`, `column`: where they are from, for messages.
     for line, name, text in cells:

@@ -122,21 +122,13 @@ def read_table_totals(
 ) -> list[tuple[Query, xr.DataArray]]:
     r"""Read the totals that a file has among its labels: under a law of noise, each is a measurement of its own.
 
-    Parameters
-    ----------
-    path, totals, **form
-        As for `read_table`.
+    Parameters and errors are those of `read_table`.
 
     Returns
     -------
     list of (Query, xarray.DataArray)
         Margins, those of more dimensions first, and the grand total: the query, about the cells that `read_table` returns, and what
         was published, of the shape of the query.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `read_table`.
 
     Examples
     --------
