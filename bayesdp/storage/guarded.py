@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, Never
+from typing import Never
 
 from bayesdp._text import printable
 
@@ -125,17 +125,14 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     if child == 0:
         _answer(read, path, limits, answer)
     number = _end_of(child)
-    error: str
-    value: Any = None
-    if begin := int.from_bytes(answer[:8], "little"):
-        answer.seek(begin)
-        error, rest, places = pickle.load(answer)
-        value = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
-    else:
-        error = _line(path, _unanswered(number, limits))
+    begin = int.from_bytes(answer[:8], "little")
+    if not begin:
+        raise ValueError(_line(path, _unanswered(number, limits)))
+    answer.seek(begin)
+    error, rest, places = pickle.load(answer)
     if error:
         raise ValueError(error)
-    found: T = value
+    found: T = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
     return found
 
 

@@ -8,6 +8,7 @@ Everything that a table does not need is refused here by what the file declares.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ class _Checker:
         self.limits = limits
         self.groups = groups  # whether there may be any
         self.seen: set[int] = set()
-        self.count = {"variables": 0, "attributes": 0}
+        self.count: Counter[str] = Counter()
         self.declared = 0
         self.places: list[str] = []  # of groups
 
@@ -138,9 +139,8 @@ class _Checker:
 
     def _group(self, group: h5py.Group, where: str) -> None:
         self._once(group, where)
+        self._one_more("groups", GROUPS)
         self.places.append(where)
-        if len(self.places) > GROUPS:
-            raise ValueError(f"it holds more than {GROUPS} groups, the most that are read")
         self._attributes(group, where)
         for name in group:
             place = f"{where.rstrip('/')}/{name}"

@@ -91,17 +91,13 @@ def _described_matrix(part: MatrixPart) -> dict[str, Any]:
     answers = []
     for row, name in enumerate(part.names):
         entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        terms = [
-            {"cell": _cell(frame, int(cell)), "weight": int(weight)}
-            for cell, weight in sorted(zip(matrix.indices[entries], matrix.data[entries], strict=True))
-        ]
+        terms = []
+        for cell, weight in sorted(zip(matrix.indices[entries], matrix.data[entries], strict=True)):
+            places = zip(frame.labels, np.unravel_index(cell, frame.shape), strict=True)
+            terms.append({"cell": [labels[int(i)] for labels, i in places], "weight": int(weight)})
         answers.append({"name": name, "terms": terms})
     unit = {} if part.unit == 1 else {"unit": str(part.unit)}
     return {"kind": "linear", **unit, "answers": answers}
-
-
-def _cell(frame: Frame, position: int) -> list[Label]:
-    return [labels[int(i)] for labels, i in zip(frame.labels, np.unravel_index(position, frame.shape), strict=True)]
 
 
 def described_table(frame: Frame, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -130,10 +126,9 @@ def table_description(table: dict[str, Any]) -> dict[str, Any]:
 
 def query_description(query: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
     """A query of a checked ``noise.json``, as `bayesdp.queries.Query.describe` has it."""
-    if query["kind"] == "stack":
-        parts = [_part(part, frame, f"{place}.parts[{i}]") for i, part in enumerate(query["parts"])]
-        return {"parts": parts}
-    return {"parts": [_part(query, frame, place)]}
+    if query["kind"] != "stack":
+        return {"parts": [_part(query, frame, place)]}
+    return {"parts": [_part(part, frame, f"{place}.parts[{i}]") for i, part in enumerate(query["parts"])]}
 
 
 def _part(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:

@@ -90,16 +90,11 @@ def describe(release: Release) -> dict[str, Any]:
 def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]:
     """A description, of which the version of the schema is the present one."""
     number = _text.expect(version, int, "bayesdp_schema")
-    if number > SCHEMA:
-        raise ValueError(
-            f"it is of version {number} of the schema, and this bayesdp ({bayesdp.__version__}) reads "
-            f"versions up to {SCHEMA}; upgrade bayesdp to read it"
-        )
-    if number < SCHEMA:
-        raise ValueError(
-            f"it is of version {number} of the schema, which no version of bayesdp that was published wrote"
-        )
-    return description
+    if number == SCHEMA:
+        return description
+    newer = f"and this bayesdp ({bayesdp.__version__}) reads versions up to {SCHEMA}; upgrade bayesdp to read it"
+    why = newer if number > SCHEMA else "which no version of bayesdp that was published wrote"
+    raise ValueError(f"it is of version {number} of the schema, {why}")
 
 
 class Numbers(Protocol):
