@@ -65,12 +65,14 @@ def columns_of(
         )
     if not file.rows:
         raise ValueError(f"{printable(file.path)}: there is no line below the header")
+    if wide and flags is not None:
+        raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
     order = None if dims is None else name_list(dims, "dims")
     other = {*groups} | (set() if flags is None else {flags})
     for name in other:
         file.column(name)
     rest = [name for name in file.header if name not in other]
-    found = _wide(file, order, value, rest, header) if wide else _long(file, order, value, rest, guess=guess)
+    found = _wide(file, order, value, rest, header) if wide else _long(file, order, value, rest, flags, guess=guess)
     if len(found.dims) > DIMENSIONS:
         raise ValueError(
             f"{printable(file.path)}: there are {len(found.dims)} dimensions, {file.listed(found.dims, 3)}, and a table has at most "
@@ -83,11 +85,7 @@ def columns_of(
                 f"{printable(file.path)}: group {group!r} belongs to {dim!r}, which is no column of labels; "
                 f"{nearest(dim, labelled, file.listed)} are"
             )
-    if flags is None:
-        return found
-    if found.heads:
-        raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
-    return Columns(found.dims, found.labels, found.values, file.column(flags))
+    return found
 
 
 def value_column(file: CsvFile, value: str | None, among: Sequence[str], *, guess: bool) -> str:
@@ -110,7 +108,9 @@ def value_column(file: CsvFile, value: str | None, among: Sequence[str], *, gues
     return found[0]
 
 
-def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], *, guess: bool) -> Columns:
+def _long(
+    file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], flags: str | None, *, guess: bool
+) -> Columns:
     if value is not None and not isinstance(value, str):
         raise TypeError(
             f"value must be the name of one column, got {value!r}; where several columns hold one table, their names are labels "
@@ -135,7 +135,8 @@ def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
     dims = labels if order is None else order
     if not dims:
         raise ValueError(f"{printable(file.path)}: there is no column of labels besides {file.listed([values])}")
-    return Columns(dims, tuple(map(file.column, dims)), (file.column(values),), None)
+    symbols = None if flags is None else file.column(flags)
+    return Columns(dims, tuple(map(file.column, dims)), (file.column(values),), symbols)
 
 
 def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], header: str | None) -> Columns:

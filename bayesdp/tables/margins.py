@@ -13,6 +13,7 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
+from bayesdp.storage.guarded import damaged
 from bayesdp.storage.noise_json import Layout, keys_of, title_of
 from bayesdp.tables.entries import value_column
 
@@ -73,10 +74,8 @@ def read_margins(
                 "not exact"
             )
         answers = numbers(file, cells, values).reshape(query.shape)
-        try:
+        with damaged(file.path):
             found.append(Exact(query, answers))
-        except ValueError as error:
-            raise ValueError(f"{file.path}: {error}") from None
     return found
 
 

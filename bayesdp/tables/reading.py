@@ -44,7 +44,7 @@ def read_table(
     confidential: bool = False,
     **declared: Any,
 ) -> xr.DataArray:
-    r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
+    r"""Read a table of counts, true or noisy, from a CSV or netCDF file, whose forms ``docs/FILES.md`` shows.
 
     Parameters
     ----------
@@ -92,10 +92,6 @@ def read_table(
     See Also
     --------
     read_table_totals : what was published for the totals.
-
-    Notes
-    -----
-    ``docs/FILES.md`` shows the forms.
 
     Examples
     --------
@@ -249,10 +245,8 @@ def read_office_csv(
         What stands between fields.
     encoding : str
         Such as utf-8 (with or without a mark in front), utf-16, cp1252.
-    skip_rows : int
-        Lines above the header, blank ones included.
-    footer : int
-        Lines below the table, blank ones not counted.
+    skip_rows, footer : int
+        Lines above the header, blank ones included, and below the table, blank ones not counted.
     strip : bool
         Whether blanks around fields are taken away. Without it they are an error.
 
