@@ -74,11 +74,10 @@ def write_noise_csv(
     parts += [(f"exact_{i}", part) for i, part in enumerate(release.exact)]
     named = [(_fresh(name, taken), part) for name, part in parts]
     check_writable(release.frame, [part.query for _, part in named])
-    linear = any(not isinstance(asked, SumPart) for _, part in named for asked in part.query.parts)
+    asked = [query for _, part in named for query in part.query.parts]
+    linear = any(not isinstance(query, SumPart) for query in asked)
     answers = _fresh("answer", {*taken, *(column for column, _ in named)}) if linear else None
-    kept = {
-        name for _, part in named for asked in part.query.parts if isinstance(asked, SumPart) for name in asked.keep
-    }
+    kept = {name for query in asked if isinstance(query, SumPart) for name in query.keep}
     labelled = [*release.frame.dims, *(name for name, _, _ in release.frame.groups if name in kept)]
     table = _table(labelled, named, answers)
     data = {"file": target.name, "sha256": hashlib.sha256(table.encode()).hexdigest(), "labels": "escaped"}
@@ -170,8 +169,6 @@ def read_noise_csv(
         name, size = "noise", target.stat().st_size
         text = _text.dumps(dict(noise), name)  # a private copy, and a proof that it is plain data
         description = _text.loads(text, name)
-        with damaged(name):
-            check_noise_json(description)
     else:
         sidecar = noise_path(target) if noise is None else Path(noise)
         if not sidecar.is_file():
@@ -183,18 +180,18 @@ def read_noise_csv(
         raw = sidecar.read_bytes()
         with damaged(name):
             description = read_plain(lambda: _text.loads(raw.decode("utf-8-sig"), "the file"), sidecar)
-            check_noise_json(description)
     limit = cell_limit(size, max_cells)
     with damaged(name):
+        check_noise_json(description)
         stored = _as_stored(description, limit)
         planned(stored, limit)  # before the CSV file is read
-    stated = description.get("data", {}).get("sha256")
-    if stated is not None and hashlib.sha256(target.read_bytes()).hexdigest() != stated:
+    data = description.get("data", {})
+    if "sha256" in data and hashlib.sha256(target.read_bytes()).hexdigest() != data["sha256"]:
         raise ValueError(
             f"{printable(target)}: it is not the file that {printable(name)} is about, whose checksum is $.data.sha256; take the two "
             "files that belong together, or remove the checksum if only the form of the file was changed"
         )
-    file = read_csv(target, description.get("data", {}).get("ignored", ()), sums=True)
+    file = read_csv(target, data.get("ignored", ()), sums=True)
     columns = _Columns(description, file, name)
     release = build(stored, columns, limit)
     columns.check_all_used()
