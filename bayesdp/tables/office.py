@@ -219,9 +219,9 @@ class Notation:
     number: re.Pattern[str]
 
     @classmethod
-    def of(cls, symbols: Any, footnotes: Any, thousands: Any, decimal: Any) -> Notation:
+    def of(cls, symbols: Any = None, footnotes: Any = (), thousands: Any = None, decimal: Any = None) -> Notation:
         """Check what was declared."""
-        meanings = _symbols(symbols)
+        meanings = _symbols({} if symbols is None else symbols)
         separators = _thousands(thousands)
         if decimal is not None and decimal not in _DECIMALS:
             raise ValueError(f"decimal must be ',' or '.', or None where all numbers are whole, got {decimal!r}")

@@ -152,9 +152,10 @@ def _split(
         return _netcdf_table(target, totals, **form), []
     if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    (cells, *sums), column = _tables(
-        target, guess=True, confidential=confidential, totals=totals, **({"layout": "auto"} | form)
-    )
+    signs = {name: form.pop(name) for name in ("symbols", "footnotes", "thousands", "decimal") if name in form}
+    notation = Notation.of(**signs) if any(signs.values()) else PlainNumbers()
+    form = {"layout": "auto", "confidential": confidential, "totals": totals, **form}
+    (cells, *sums), column = _tables(target, notation, guess=True, **form)
     if not cells.query.is_identity:
         raise ValueError(f"{target}: each line is a total as declared, and none a cell")
     lost = np.flatnonzero(cells.mask("zero", "below_threshold"))
@@ -281,16 +282,18 @@ def read_office_csv(
     >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
     ({'01001': 2400, '01002': 6}, True)
     """
+    notation = Notation.of(symbols, footnotes, thousands, decimal)
     tables, _ = _tables(
-        path, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
-        ignore=ignore, totals=totals, missing=missing, symbols=symbols, footnotes=footnotes, thousands=thousands, decimal=decimal,
-        delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer, strip=strip,
+        path, notation, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
+        ignore=ignore, totals=totals, missing=missing, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer,
+        strip=strip,
     )  # fmt: skip
     return tables
 
 
 def _tables(
     path: Paths,
+    notation: Notation | PlainNumbers,
     *,
     guess: bool = False,
     levels: Mapping[str, Paths] | None = None,
@@ -304,19 +307,10 @@ def _tables(
     ignore: Sequence[str] = (),
     totals: Totalled | None = None,
     missing: str | None = None,
-    symbols: Mapping[str, str | int] | None = None,
-    footnotes: Sequence[str] = (),
-    thousands: str | Sequence[str] | None = None,
-    decimal: str | None = None,
     **form: Any,
 ) -> tuple[tuple[OfficeTable, ...], str | None]:
     """The cells of a table and its sums, and the name of the column of values; see `read_office_csv` for what is declared."""
-    # `guess`: whether the layout, and which of two columns holds the values, may be found out, and plain numbers are read.
-    declared = bool(symbols or footnotes or thousands or decimal)
-    plain = guess and not declared
-    notation = (
-        PlainNumbers() if plain else Notation.of({} if symbols is None else symbols, footnotes, thousands, decimal)
-    )
+    # `guess`: whether the layout, and which of two columns holds the values, may be found out.
     choice(layout, ("auto", "long", "wide") if guess else ("long", "wide"), "layout")
     if missing is not None:
         choice(missing, tuple(STATUSES)[1:], "missing")
