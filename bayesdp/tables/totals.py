@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from bayesdp._arrays import Floats
 from bayesdp._validate import MAX_COUNT, name_list, nearest, shown
 
 type Declared = Mapping[str, str | Sequence[str]]
@@ -73,7 +74,7 @@ def labels_of_sums(values: npt.ArrayLike) -> dict[int, int]:
     return found
 
 
-def _chance(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], slack: int) -> float:
+def _chance(one: Floats, other: Floats, slack: int) -> float:
     """A bound on the probability that independent records make the sums so near to each other; see `labels_of_sums`."""
     n = np.floor(one + other) - slack
     off, n = np.abs(one - other)[n >= _FEWEST] + slack, n[n >= _FEWEST]
