@@ -270,7 +270,7 @@ class Entries:
 
     def _undeclared(self, entry: int, texts: Sequence[str], notation: Notation | PlainNumbers) -> str:
         """What to do about the first text that was not declared, and which others there are."""
-        if self.confidential:
+        if self.sources[0][0].confidential:
             return f"{self.at(entry)}: what stands at {self.name(entry)} is not a number; {PLAIN_NUMBERS}"
         first, *others = texts
         held = "the field" if not first else repr(first) if len(first) <= 60 else repr(first[:60]) + "..."
@@ -305,11 +305,6 @@ class Entries:
     def dims(self) -> tuple[str, ...]:
         """Dimensions of the table."""
         return self.sources[0][1].dims
-
-    @property
-    def confidential(self) -> bool:
-        """Whether messages must not show what the files hold."""
-        return self.sources[0][0].confidential
 
     def listed(self, labels: Iterable[str], limit: int = 5) -> str:
         """Labels, for messages."""
