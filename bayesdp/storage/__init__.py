@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bayesdp.storage.atomic import check_output, replacing, write_bytes, write_text
 from bayesdp.storage.draws import compress_draws, netcdf_image, write_draws, write_draws_somewhere
-from bayesdp.storage.guarded import MAX_CELLS, read_npz
+from bayesdp.storage.guarded import MAX_CELLS
 from bayesdp.storage.hdf5 import load_netcdf, read_draws
 from bayesdp.storage.netcdf import from_dataset, read_netcdf, to_dataset, write_netcdf
 from bayesdp.storage.noise_csv import noise_path, read_noise_csv, write_noise_csv
@@ -18,6 +18,6 @@ from bayesdp.storage.schema import SCHEMA
 __all__ = [
     "MAX_CELLS", "NOISE_SCHEMA", "SCHEMA", "check_noise_json", "check_output", "compress_draws", "from_dataset",
     "load_netcdf", "netcdf_image", "noise_json_schema", "noise_path", "read_draws", "read_netcdf",
-    "read_noise_csv", "read_npz", "replacing", "to_dataset", "write_bytes", "write_draws",
+    "read_noise_csv", "replacing", "to_dataset", "write_bytes", "write_draws",
     "write_draws_somewhere", "write_netcdf", "write_noise_csv", "write_text",
 ]  # fmt: skip

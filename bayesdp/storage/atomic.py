@@ -38,24 +38,6 @@ def _exists(target: Path) -> FileExistsError:
     return FileExistsError(f"{str(target)!r} exists already; pass overwrite=True (--force) to replace it")
 
 
-def sibling(target: Path) -> Path:
-    """A random name in the same folder, hence on the same file system."""
-    return target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.tmp")
-
-
-@contextmanager
-def naming(target: Path) -> Iterator[None]:
-    """Errors of the system name the file that the user asked for, not a temporary one or none, and say that it is unchanged."""
-    try:
-        yield
-    except OSError as error:
-        ours = error.filename is None or str(error.filename).startswith(str(target.with_name(f".{target.name[:40]}.")))
-        if error.errno is None or not ours:
-            raise
-        message = f"{error.strerror}; nothing was written, and what was there is unchanged"
-        raise OSError(error.errno, message, str(target)) from error
-
-
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Give a temporary name to write to; move it to `path` if all went well, remove it if not. Ctrl-C waits until that is done."""
@@ -65,18 +47,26 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
     target = check_output(path, overwrite=overwrite)
     if target.is_dir():
         raise IsADirectoryError(f"{str(target)!r} is a folder; name a file")
-    temporary = sibling(target)
+    hidden = str(target.with_name(f".{target.name[:40]}."))  # in the same folder, hence on the same file system
+    temporary = Path(f"{hidden}{secrets.token_hex(8)}.tmp")
     with deferred():
         try:
-            with naming(target):
-                yield temporary
-                sync_file(temporary)
-                check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
-                if overwrite:
-                    os.replace(temporary, target)
-                else:
-                    _take_name(temporary, target)
-            confirm(target)
+            yield temporary
+            sync_file(temporary)
+            check_output(target, overwrite=overwrite)  # again: something may have appeared in the meantime
+            if overwrite:
+                os.replace(temporary, target)
+            else:
+                _take_name(temporary, target)
+            _confirm(target)
+        except (
+            OSError
+        ) as error:  # of the system: it names the file that the user asked for, not a temporary one or none
+            ours = error.filename is None or str(error.filename).startswith(hidden)
+            if error.errno is None or not ours:
+                raise
+            message = f"{error.strerror}; nothing was written, and what was there is unchanged"
+            raise OSError(error.errno, message, str(target)) from error
         finally:
             with suppress(OSError):  # the file is there, or another error says why not
                 temporary.unlink()
@@ -138,26 +128,18 @@ def sync_file(path: Path) -> None:
         os.close(file)
 
 
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
+def _confirm(target: Path) -> None:
+    """Wait until the new name of a file is on the disk."""
     # Not every system can do that for folders, and a folder may be closed to readers: then nothing is waited for.
     try:
-        file = os.open(folder, os.O_RDONLY)
+        folder = os.open(target.parent, os.O_RDONLY)
     except OSError:
         return
     try:
-        os.fsync(file)
+        os.fsync(folder)
     except OSError as error:
         if error.errno in (errno.EIO, errno.ENOSPC, errno.EDQUOT):
-            raise
+            message = f"{error.strerror}; it is written, but the disk has not confirmed that it is"
+            raise OSError(error.errno, message, str(target)) from error
     finally:
-        os.close(file)
-
-
-def confirm(target: Path) -> None:
-    """Wait until the new name of a file or folder is on the disk."""
-    try:
-        sync_folder(target.parent)
-    except OSError as error:
-        message = f"{error.strerror}; it is written, but the disk has not confirmed that it is"
-        raise OSError(error.errno, message, str(target)) from error
+        os.close(folder)

@@ -20,13 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, nearest, nonnegative_integer, shown
 from bayesdp.storage.guarded import read_plain
-
-__all__ = ["INTEGER", "NUMBER", "PLAIN_NUMBERS", "CsvFile", "csv_header", "numbers", "read_csv", "remedy"]
 
 type Row = tuple[int, tuple[str, ...]]
 """The number of a line and its fields."""
@@ -49,24 +47,15 @@ _LIMIT = re.compile(r"(<=?|>=?|\u2264|\u2265)\s*\d+|\d+\s*(-|\u2013|to)\s*\d+", 
 _PERCENT = re.compile(r"[+-]?[\d.]+\s*%", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 
-_ENCODINGS = {
-    "utf-8": "utf-8", "utf-8-sig": "utf-8", "utf-16": "utf-16", "utf-16-le": "utf-16-le", "utf-16-be": "utf-16-be",
-    "cp1252": "Windows, Western Europe", "cp1250": "Windows, Central Europe", "cp1251": "Windows, Cyrillic",
-    "cp850": "DOS, Western Europe", "mac-roman": "older Apple computers",
-    "iso8859-1": "Latin-1", "iso8859-2": "Latin-2", "iso8859-15": "Latin-9", "ascii": "no letters but English ones",
-    "shift_jis": "Japanese", "cp932": "Japanese", "euc_kr": "Korean", "cp949": "Korean", "gb18030": "Chinese", "big5": "Chinese",
-}  # fmt: skip
+_ENCODINGS = (
+    "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "cp1250", "cp1251", "cp850", "mac-roman",
+    "iso8859-1", "iso8859-2", "iso8859-15", "ascii", "shift_jis", "cp932", "euc_kr", "cp949", "gb18030", "big5",
+)  # fmt: skip
 _DELIMITERS = (",", ";", "\t", "|")
 
 
 def remedy(text: str) -> str:
-    """A remedy for a text that is no number.
-
-    Examples
-    --------
-    >>> remedy("1,215")
-    'write it without separators of thousands, 1215'
-    """
+    """A remedy for a text that is no number."""
     thousands = _THOUSANDS.fullmatch(text)
     if thousands:
         whole = thousands[1] + re.sub(r"\D", "", thousands[2]) + (thousands[3] or "")
@@ -163,9 +152,8 @@ def read_csv(
     left_out = empty | {i for i, name in enumerate(header) if name in ignore}
     for name in () if several else ignore:
         file.column(name)
-    repeated = [
-        name for name, times in Counter(name for i, name in enumerate(header) if i not in empty).items() if times > 1
-    ]
+    times = Counter(name for i, name in enumerate(header) if i not in empty)
+    repeated = [name for name in times if times[name] > 1]
     if repeated:
         places = [i + 1 for i, name in enumerate(header) if name == repeated[0]]
         raise ValueError(
@@ -216,33 +204,30 @@ def _rows(
     codec = _codec(encoding)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
-    return read_plain(lambda: _parsed(target, delimiter, skipped, below, codec, encoding, confidential), target)
 
+    def parsed() -> list[Row]:
+        lines = list(io.StringIO(_decoded(target, codec, encoding, confidential=confidential), newline=""))
+        if skipped and skipped >= len(lines):
+            raise ValueError(
+                f"{printable(target)}: skip_rows={skipped} leaves nothing of the {len(lines)} lines of the file"
+            )
+        reader = csv.reader(_without_footer(lines[skipped:], delimiter, below), strict=True, delimiter=delimiter)
+        rows: list[Row] = []
+        wrong = ""
+        try:
+            for fields in reader:
+                if fields and (rows or any(field.strip() for field in fields)):
+                    rows.append((reader.line_num + skipped, tuple(fields)))
+        except csv.Error as error:
+            wrong = f"{printable(target)}, line {reader.line_num + skipped}: it is not a CSV file there ({error})"
+        if wrong:  # out here, where no error with the text of the file in it becomes the context of this one
+            raise ValueError(wrong)
+        if not rows:
+            left_out = " besides those left out" if skipped or below else ""
+            raise ValueError(f"{printable(target)}: the file has no line with text{left_out}")
+        return rows
 
-def _parsed(
-    target: Path, delimiter: str, skipped: int, below: int, codec: str, encoding: str, confidential: bool
-) -> list[Row]:
-    """See `_rows`."""
-    lines = list(io.StringIO(_decoded(target, codec, encoding, confidential=confidential), newline=""))
-    if skipped and skipped >= len(lines):
-        raise ValueError(
-            f"{printable(target)}: skip_rows={skipped} leaves nothing of the {len(lines)} lines of the file"
-        )
-    reader = csv.reader(_without_footer(lines[skipped:], delimiter, below), strict=True, delimiter=delimiter)
-    rows: list[Row] = []
-    wrong = ""
-    try:
-        for fields in reader:
-            if fields and (rows or any(field.strip() for field in fields)):
-                rows.append((reader.line_num + skipped, tuple(fields)))
-    except csv.Error as error:
-        wrong = str(error)
-    if wrong:  # out here, where no error with the text of the file in it becomes the context of this one
-        raise ValueError(f"{printable(target)}, line {reader.line_num + skipped}: it is not a CSV file there ({wrong})")
-    if not rows:
-        left_out = " besides those left out" if skipped or below else ""
-        raise ValueError(f"{printable(target)}: the file has no line with text{left_out}")
-    return rows
+    return read_plain(parsed, target)
 
 
 def _codec(encoding: Any) -> str:
@@ -334,9 +319,7 @@ def _wrong_length(file: CsvFile, top: int, line: int, fields: tuple[str, ...], d
     return f'{message}; a label that holds a {comma} is written in double quotes, "like, this"'
 
 
-def numbers(
-    file: CsvFile, cells: Sequence[tuple[int, str, str]], column: str | None = None
-) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+def numbers(file: CsvFile, cells: Sequence[tuple[int, str, str]], column: str | None = None) -> Ints | Floats:
     """The numbers of some cells: int64 if all are written as integers, else float64; NaN where one is empty."""
     # `cells`: line, name of the cell for messages, and text. `file`, `column`: where they are from, for messages.
     for line, name, text in cells:

@@ -35,15 +35,6 @@ class _Image(io.RawIOBase):
         self.size = self.at = 0
         self.short = False
 
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self.at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: self.size}[whence]
         return self.at
@@ -153,8 +144,7 @@ def _readable_image(tree: xr.DataTree) -> list[memoryview]:
         return image
     for node in tree.subtree:
         for array in node.data_vars.values():
-            for option in ("zlib", "complevel", "shuffle"):
-                array.encoding.pop(option, None)
+            array.encoding.clear()
     return netcdf_image(tree)
 
 

@@ -15,20 +15,14 @@ import pickle
 import re
 import signal
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, Never
-
-import numpy as np
-import numpy.typing as npt
+from typing import Never
 
 from bayesdp._text import printable
-
-__all__ = ["MAX_CELLS", "Limits", "cell_limit", "check_labels", "damaged", "in_child", "read_npz", "read_plain"]
 
 MAX_CELLS = 50_000_000
 """Largest number of values that one variable may declare, unless the reader raises it: 400 MB of float64."""
@@ -40,13 +34,7 @@ _MB = 2**20
 
 
 def cell_limit(file_bytes: int, max_cells: int | None = None) -> int:
-    """The largest number of cells of a table, of values of a variable and of answers of a query in a release.
-
-    Examples
-    --------
-    >>> cell_limit(10_000), cell_limit(10**9), cell_limit(10_000, max_cells=20_000_000)
-    (1005000, 50000000, 20000000)
-    """
+    """The largest number of cells of a table, of values of a variable and of answers of a query in a release."""
     return min(MAX_CELLS, _FREE_CELLS + file_bytes // 2) if max_cells is None else max_cells
 
 
@@ -91,23 +79,17 @@ def _seconds(file_bytes: int) -> float:
     return 3.0 + 3.0 * max(0, file_bytes - _MB) / _MB
 
 
+_TROUBLE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OverflowError)
+
+
 @contextmanager
 def damaged(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever a reader stumbles over into a ValueError that names the file."""
+    """Turn whatever a reader stumbles over into a ValueError that names the file, or a place in it."""
     try:
         yield
     except FileNotFoundError:
         raise
-    except (
-        OSError,
-        RuntimeError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        MemoryError,
-        OverflowError,
-    ) as error:
+    except _TROUBLE as error:
         raise ValueError(_line(path, str(error) or type(error).__name__)) from None
 
 
@@ -124,24 +106,12 @@ _SHORT = re.compile("memory|alloc", re.IGNORECASE)
 
 
 def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Limits) -> T:
-    """What a function reads from a file, in a child process with limits; ValueError that names the file unless it ends well.
-
-    The child is a fork of this process, which takes some milliseconds, where another interpreter takes a second for its imports.
-    Threads do not exist in a fork, but what they have locked stays locked. So `read` opens files with h5py, which waits for
-    its own lock before a fork, or with Python, has imported before what it needs, and leaves pools of threads alone, numba's
-    parallel functions among them. Whatever waits for ever all the same is ended by the clock.
-
-    The system holds the child to its limits: of processor time wherever there are forks, of memory (address space beyond that of
-    this process) on Linux. On Windows there are no limits, and the function is called in this process.
-
-    What `read` returns is pickled: it holds plain data and arrays, and nothing open. Its errors become the error of the file `path`;
-    what libraries print is lost.
-
-    Examples
-    --------
-    >>> in_child(lambda: 2 + 2, "a.txt", Limits(10**7, 1.0))
-    4
-    """
+    """What a function reads from a file, plain data and arrays, in a child process with limits; errors are ValueErrors naming it."""
+    # The child is a fork, which takes some milliseconds. Threads do not exist in a fork, but what they have locked stays locked: so
+    # `read` opens files with h5py, which waits for its own lock before a fork, or with Python, has imported before what it needs,
+    # and leaves pools of threads alone, numba's parallel functions among them. Whatever waits for ever all the same is ended by the
+    # clock. Processor time is limited wherever there are forks, memory (address space beyond that of this process) on Linux; on
+    # Windows the function is called in this process.
     if not hasattr(os, "fork"):
         with damaged(path):
             return read()
@@ -155,17 +125,14 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     if child == 0:
         _answer(read, path, limits, answer)
     number = _end_of(child)
-    error: str
-    value: Any = None
-    if begin := int.from_bytes(answer[:8], "little"):
-        answer.seek(begin)
-        error, rest, places = pickle.load(answer)
-        value = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
-    else:
-        error = _line(path, _unanswered(number, limits))
+    begin = int.from_bytes(answer[:8], "little")
+    if not begin:
+        raise ValueError(_line(path, _unanswered(number, limits)))
+    answer.seek(begin)
+    error, rest, places = pickle.load(answer)
     if error:
         raise ValueError(error)
-    found: T = value
+    found: T = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
     return found
 
 
@@ -263,17 +230,3 @@ def read_plain[T](read: Callable[[], T], path: str | os.PathLike[str]) -> T:
     if size <= _MB:
         return read()
     return in_child(read, path, Limits.of_rows(size))
-
-
-def read_npz(path: str | os.PathLike[str]) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an npz file, without pickles, in at most 24 MB and 8 times its size; ValueError that names the file."""
-
-    def read() -> dict[str, npt.NDArray[Any]]:
-        with zipfile.ZipFile(path) as archive:
-            found = {}
-            for entry in archive.infolist():
-                with archive.open(entry) as stream:
-                    found[entry.filename.removesuffix(".npy")] = np.lib.format.read_array(stream, allow_pickle=False)
-            return found
-
-    return in_child(read, path, Limits.of_release(os.stat(path).st_size))

@@ -8,6 +8,7 @@ Everything that a table does not need is refused here by what the file declares.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ import numpy as np
 import xarray as xr
 
 from bayesdp.storage.guarded import MAX_CELLS, Limits, cell_limit, check_labels, damaged, in_child
-
-__all__ = ["DEPTH", "GROUPS", "load_netcdf", "read_draws"]
 
 VARIABLES = 1_000
 """Most variables in a file."""
@@ -124,7 +123,7 @@ class _Checker:
         self.limits = limits
         self.groups = groups  # whether there may be any
         self.seen: set[int] = set()
-        self.count = {"variables": 0, "attributes": 0}
+        self.count: Counter[str] = Counter()
         self.declared = 0
         self.places: list[str] = []  # of groups
 
@@ -140,9 +139,8 @@ class _Checker:
 
     def _group(self, group: h5py.Group, where: str) -> None:
         self._once(group, where)
+        self._one_more("groups", GROUPS)
         self.places.append(where)
-        if len(self.places) > GROUPS:
-            raise ValueError(f"it holds more than {GROUPS} groups, the most that are read")
         self._attributes(group, where)
         for name in group:
             place = f"{where.rstrip('/')}/{name}"
@@ -193,7 +191,7 @@ class _Checker:
             raise ValueError(f"{where} is stored with a filter other than deflate and shuffle")
         if len(set(filters)) < len(filters):
             raise ValueError(f"{where} is stored with one filter several times")
-        kind = _kind_of(dataset.id.get_type(), where)
+        number = _is_number(dataset.id.get_type(), where)
         width = dataset.id.get_type().get_size()
         note = dataset.attrs.get("NAME")
         if isinstance(note, bytes) and note.startswith(_NO_VARIABLE):
@@ -202,7 +200,7 @@ class _Checker:
         if stored * _MAX_RATIO + 4096 < cells * width:
             raise ValueError(f"{where} declares {cells} values, but the file holds only {stored} bytes for them")
         # A number of one byte may become one of eight when scales are applied, a text of fixed length one of any length.
-        self.declared += cells * (max(width, 8) if kind == "number" else width * _PER_BYTE + _PER_TEXT)
+        self.declared += cells * (max(width, 8) if number else width * _PER_BYTE + _PER_TEXT)
         if self.declared > self.limits.memory:
             raise ValueError(
                 f"{where} and what comes before it declare {self.declared} bytes, more than the {self.limits.memory} that a file "
@@ -217,21 +215,20 @@ class _Checker:
             place = f"the attribute {name!r} of {where}"
             raw = h5py.h5a.open(item.id, name.encode())
             if name not in _BOOKKEEPING and raw.get_space().get_simple_extent_type() != h5py.h5s.NULL:
-                _kind_of(raw.get_type(), place)
+                _is_number(raw.get_type(), place)
             if self.groups and name not in _BOOKKEEPING:
                 # A posterior, which is written again; of a release only what is known is taken.
                 _check_written_again(item.attrs[name], place)
 
 
-def _kind_of(kind: h5py.h5t.TypeID, where: str) -> str:
-    """The kind of a type: a number, fixed-length text, or text of any length; everything else is refused."""
+def _is_number(kind: h5py.h5t.TypeID, where: str) -> bool:
+    """Whether a type is one of numbers, and not of text; everything else is refused."""
+    widest = {h5py.h5t.INTEGER: 8, h5py.h5t.FLOAT: 8, h5py.h5t.ENUM: 1}  # HDF5 writes booleans as the last
     family = kind.get_class()
-    if family in (h5py.h5t.INTEGER, h5py.h5t.FLOAT) and kind.get_size() <= 8:
-        return "number"
-    if family == h5py.h5t.ENUM and kind.get_size() == 1:
-        return "number"  # how HDF5 writes booleans
+    if kind.get_size() <= widest.get(family, 0):
+        return True
     if family == h5py.h5t.STRING:
-        return "text" if kind.is_variable_str() else "fixed text"
+        return False
     raise ValueError(f"{where} holds objects; only numbers and text are read")
 
 

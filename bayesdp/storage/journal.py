@@ -114,13 +114,7 @@ def _foreign(folder: Path) -> list[str]:
 
 
 def holds_draws(path: str | os.PathLike[str]) -> bool:
-    """Whether there is the folder of a run that has draws or states, sound or not.
-
-    Raises
-    ------
-    ValueError
-        If there is something else.
-    """
+    """Whether there is the folder of a run that has draws or states, sound or not; ValueError if there is something else."""
     place = Path(path)
     if not os.path.lexists(place):
         return False
@@ -130,15 +124,7 @@ def holds_draws(path: str | os.PathLike[str]) -> bool:
 
 
 def remove_journal(path: str | os.PathLike[str]) -> bool:
-    """Remove the folder of a run; whether it had any draws or states.
-
-    Raises
-    ------
-    ValueError
-        If there is something else: nothing but a journal is removed.
-    BlockingIOError
-        If another process is writing to it.
-    """
+    """Remove the folder of a run; whether it had draws. ValueError if it is something else, BlockingIOError while it is written to."""
     held, place = holds_draws(path), Path(path)
     if place.exists():
         with locked(place / "lock"):

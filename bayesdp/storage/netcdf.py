@@ -114,10 +114,8 @@ class _DatasetNumbers:
             coordinates = zip(_dims(name, query), query.coords.values(), strict=True)
             labels |= {dim: (dim, _coordinate(own)) for dim, own in coordinates}
         labels |= {name: (dim, _coordinate(own)) for name, dim, own in frame.groups if dim in labels}
-        unknown, missing = (
-            sorted({*map(str, variables)} - {*needed, *labels}),
-            sorted({*labels} - {*map(str, variables)}),
-        )
+        unknown = sorted({*map(str, variables)} - {*needed, *labels})
+        missing = sorted({*labels} - {*map(str, variables)})
         if unknown or missing:
             raise ValueError(
                 f"it holds other variables than a release has ({both_lists(unknown=unknown, missing=missing)})"

@@ -6,16 +6,15 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-import bayesdp
 from bayesdp import _text
+from bayesdp._arrays import Mask
 from bayesdp._text import csv_label, printable
 from bayesdp._validate import nearest, shown
 from bayesdp.consistency import warn_if_post_processed
@@ -25,8 +24,8 @@ from bayesdp.measurements.parts import refused
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release
 from bayesdp.storage.atomic import check_output, replacing, write_text
-from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
-from bayesdp.storage.guarded import cell_limit, read_plain
+from bayesdp.storage.csv_file import CsvFile, Row, numbers, read_csv
+from bayesdp.storage.guarded import cell_limit, damaged, read_plain
 from bayesdp.storage.noise_json import (
     ANSWER,
     NOISE_SCHEMA,
@@ -37,16 +36,13 @@ from bayesdp.storage.noise_json import (
     described_query,
     described_table,
     keys_of,
-    placed,
     query_description,
     table_description,
     title_of,
 )
-from bayesdp.storage.schema import build, planned
+from bayesdp.storage.schema import build, describe, planned
 
 type _Parts = list[tuple[str, Measured | Exact]]
-type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-type Lines = dict[Key, tuple[int, tuple[str, ...]]]
 
 _NAMED = 10_000
 """If more lines than this are missing from a file, they are not named."""
@@ -55,13 +51,7 @@ _HOW = 'list it there as {"by": {...}} with its labels, or write "blank" for all
 
 
 def noise_path(path: str | os.PathLike[str]) -> Path:
-    """Where ``noise.json`` of a CSV file is if nothing else is said: beside it.
-
-    Examples
-    --------
-    >>> noise_path("tables/counties.csv").name
-    'counties.noise.json'
-    """
+    """Where ``noise.json`` of a CSV file is if nothing else is said: beside it, as ``counties.noise.json``."""
     return Path(path).with_suffix(".noise.json")
 
 
@@ -75,7 +65,7 @@ def write_noise_csv(
     """Write a release as a CSV file and its ``noise.json``; see `bayesdp.Release.to_csv`."""
     # Each file is there in full, or as it was, and where one cannot be written, both are. ``noise.json`` gets its name first, and has
     # a checksum of the CSV file: a pair of which only one was replaced, by a process that was killed, is noticed by whoever reads it.
-    release.check_stated()
+    stored = describe(release)
     target, sidecar = Path(path), noise_path(path) if noise is None else Path(noise)
     if target.resolve() == sidecar.resolve():
         raise ValueError(f"noise must be another file than the table, got {str(sidecar)!r} for both")
@@ -84,16 +74,22 @@ def write_noise_csv(
     parts += [(f"exact_{i}", part) for i, part in enumerate(release.exact)]
     named = [(_fresh(name, taken), part) for name, part in parts]
     check_writable(release.frame, [part.query for _, part in named])
-    linear = any(not isinstance(asked, SumPart) for _, part in named for asked in part.query.parts)
+    asked = [query for _, part in named for query in part.query.parts]
+    linear = any(not isinstance(query, SumPart) for query in asked)
     answers = _fresh("answer", {*taken, *(column for column, _ in named)}) if linear else None
-    kept = {
-        name for _, part in named for asked in part.query.parts if isinstance(asked, SumPart) for name in asked.keep
-    }
-    groups = [name for name, _, _ in release.frame.groups if name in kept]
-    table = _table([*release.frame.dims, *groups], named, answers)
-    description = _described(release, named, groups)
+    kept = {name for query in asked if isinstance(query, SumPart) for name in query.keep}
+    labelled = [*release.frame.dims, *(name for name, _, _ in release.frame.groups if name in kept)]
+    table = _table(labelled, named, answers)
     data = {"file": target.name, "sha256": hashlib.sha256(table.encode()).hexdigest(), "labels": "escaped"}
-    description["data"] = data if answers is None else {**data, "answer_column": answers}
+    description = {
+        "noise_json": NOISE_SCHEMA,
+        "data": data if answers is None else {**data, "answer_column": answers},
+        "about": release.about,
+        "table": described_table(release.frame, {name: csv_label(name) for name in labelled}),
+        "measured": [_measured(column, part) for column, part in named if isinstance(part, Measured)],
+        "exact": [_exact(column, part) for column, part in named if isinstance(part, Exact)],
+        **{key: stored[key] for key in ("mechanism", "guarantee", "simulated", "writer")},
+    }
     text = _text.dumps(description, "noise.json", indent=1)
     check_noise_json(_text.loads(text, "noise.json"))
     check_output(sidecar, overwrite=overwrite)
@@ -133,36 +129,16 @@ def _table(names: list[str], named: _Parts, answers: str | None) -> str:
     return text.getvalue()
 
 
-def _described(release: Release, named: _Parts, grouped: list[str]) -> dict[str, Any]:
-    """What ``noise.json`` says of a release, without the CSV file itself."""
-    exact = [
-        {"column": column, "query": described_query(part.query), "sign": part.sign}
-        | ({} if part.assumption is None else {"assumption": part.assumption})
-        for column, part in named
-        if isinstance(part, Exact)
-    ]
-    return {
-        "noise_json": NOISE_SCHEMA,
-        "data": {},
-        "about": release.about,
-        "table": described_table(release.frame, {name: csv_label(name) for name in (*release.frame.dims, *grouped)}),
-        "measured": [_measured(column, part) for column, part in named if isinstance(part, Measured)],
-        "exact": exact,
-        "mechanism": release.mechanism,
-        "guarantee": None if release.guarantee is None else release.guarantee.to_dict(),
-        "simulated": release.simulated,
-        "writer": f"bayesdp {bayesdp.__version__}",
-    }
+def _exact(column: str, part: Exact) -> dict[str, Any]:
+    """The entry of an exact part."""
+    assumed = {} if part.assumption is None else {"assumption": part.assumption}
+    return {"column": column, "query": described_query(part.query), "sign": part.sign, **assumed}
 
 
 def _measured(column: str, part: Measured) -> dict[str, Any]:
     """The entry of a noisy part."""
-    keys = zip(keys_of(part.query, _as_it_is), part.unmeasured.reshape(-1).tolist(), strict=True)
-    hidden = [
-        {"answer": labels[0]} if keep == (ANSWER,) else {"by": dict(zip(keep, labels, strict=True))}
-        for (keep, labels), blank in keys
-        if blank
-    ]
+    named = zip(_answers(part.query), part.unmeasured.reshape(-1).tolist(), strict=True)
+    hidden = [answer for answer, blank in named if blank]
     return {
         "column": column,
         "name": part.name,
@@ -173,8 +149,10 @@ def _measured(column: str, part: Measured) -> dict[str, Any]:
     }
 
 
-def _as_it_is(label: Any) -> Any:
-    return label
+def _answers(query: Query) -> Iterator[dict[str, Any]]:
+    """The answers of a query, in order, as ``not_published`` lists them."""
+    for keep, labels in keys_of(query, lambda label: label):
+        yield {"answer": labels[0]} if keep == (ANSWER,) else {"by": dict(zip(keep, labels, strict=True))}
 
 
 def read_noise_csv(
@@ -183,13 +161,7 @@ def read_noise_csv(
     noise: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     max_cells: int | None = None,
 ) -> Release:
-    """Read a release from a CSV file and its ``noise.json``; see `bayesdp.Release.from_csv`.
-
-    Warns
-    -----
-    PostProcessedWarning
-        As `bayesdp.Release.from_published`.
-    """
+    """Read a release from a CSV file and its ``noise.json``; see `bayesdp.Release.from_csv`."""
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {str(target)!r}")
@@ -197,8 +169,6 @@ def read_noise_csv(
         name, size = "noise", target.stat().st_size
         text = _text.dumps(dict(noise), name)  # a private copy, and a proof that it is plain data
         description = _text.loads(text, name)
-        with placed(name):
-            check_noise_json(description)
     else:
         sidecar = noise_path(target) if noise is None else Path(noise)
         if not sidecar.is_file():
@@ -207,20 +177,21 @@ def read_noise_csv(
                 "noise= (--noise)"
             )
         name, size = str(sidecar), target.stat().st_size + sidecar.stat().st_size
-        with placed(str(sidecar)):
-            description = read_plain(lambda: _text.loads(sidecar.read_text(encoding="utf-8-sig"), "the file"), sidecar)
-            check_noise_json(description)
+        raw = sidecar.read_bytes()
+        with damaged(name):
+            description = read_plain(lambda: _text.loads(raw.decode("utf-8-sig"), "the file"), sidecar)
     limit = cell_limit(size, max_cells)
-    with placed(name):
+    with damaged(name):
+        check_noise_json(description)
         stored = _as_stored(description, limit)
         planned(stored, limit)  # before the CSV file is read
-    stated = description.get("data", {}).get("sha256")
-    if stated is not None and hashlib.sha256(target.read_bytes()).hexdigest() != stated:
+    data = description.get("data", {})
+    if "sha256" in data and hashlib.sha256(target.read_bytes()).hexdigest() != data["sha256"]:
         raise ValueError(
             f"{printable(target)}: it is not the file that {printable(name)} is about, whose checksum is $.data.sha256; take the two "
             "files that belong together, or remove the checksum if only the form of the file was changed"
         )
-    file = read_csv(target, description.get("data", {}).get("ignored", ()), sums=True)
+    file = read_csv(target, data.get("ignored", ()), sums=True)
     columns = _Columns(description, file, name)
     release = build(stored, columns, limit)
     columns.check_all_used()
@@ -238,29 +209,28 @@ def _as_stored(description: Mapping[str, Any], limit: int) -> dict[str, Any]:
         "mechanism": description.get("mechanism"), "guarantee": description.get("guarantee"),
         "simulated": description.get("simulated", False), "writer": "",
     }  # fmt: skip
-    with placed("$.table"):
+    with damaged("$.table"):
         planned(stored, limit)  # the size of the table alone
         frame = Frame.from_description(table)
     if not measured and not exact:
         raise ValueError("$ has neither 'measured' nor 'exact': nothing is published")
-    queries = {}
-    for kind, entries in (("measured", measured), ("exact", exact)):
-        for i, entry in enumerate(entries):
-            queries[kind, i] = query_description(entry["query"], frame, f"$.{kind}[{i}].query")
-            if not queries[kind, i]["parts"]:
-                raise ValueError(f"$.{kind}[{i}].query.parts is empty: there is no query")
+
+    def asked(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
+        query = query_description(entry["query"], frame, f"{place}.query")
+        if not query["parts"]:
+            raise ValueError(f"{place}.query.parts is empty: there is no query")
+        return query
+
     for i, entry in enumerate(measured):
-        kept = entry.get("invariants")
-        invariants = None if kept is None else query_description(kept, frame, f"$.measured[{i}].invariants")
+        kept, query = entry.get("invariants"), asked(entry, f"$.measured[{i}]")
         stored["measurements"].append({
-            "variable": f"measured_{i}", "name": entry.get("name"), "query": queries["measured", i], "law": entry["law"],
-            "invariants": invariants,
+            "variable": f"measured_{i}", "name": entry.get("name"), "query": query, "law": entry["law"],
+            "invariants": None if kept is None else query_description(kept, frame, f"$.measured[{i}].invariants"),
         })  # fmt: skip
     for i, entry in enumerate(exact):
         assumed = {"assumption": entry["assumption"]} if "assumption" in entry else {}
-        stored["exact"].append(
-            {"variable": f"exact_{i}", "query": queries["exact", i], "sign": entry.get("sign", "="), **assumed}
-        )
+        query = asked(entry, f"$.exact[{i}]")
+        stored["exact"].append({"variable": f"exact_{i}", "query": query, "sign": entry.get("sign", "="), **assumed})
     return stored
 
 
@@ -270,7 +240,7 @@ class _Columns:
     def __init__(self, description: dict[str, Any], file: CsvFile, name: str) -> None:
         self.description, self.file, self.name = description, file, name
         self.written = csv_label if description.get("data", {}).get("labels", "plain") == "escaped" else str
-        self.lines: Lines = {}
+        self.lines: dict[Key, Row] = {}
         self.used: dict[tuple[str, int], str] = {}
 
     def place(self, variable: str) -> tuple[dict[str, Any], str]:
@@ -279,34 +249,29 @@ class _Columns:
         return self.description[kind][int(number)], f"{self.name}: $.{kind}[{number}]"
 
     def naming(self, variable: str, what: str = "") -> AbstractContextManager[None]:
-        return placed(f"{self.place(variable)[1]}{what}" if variable else f"{self.name}{': $.' if what else ''}{what}")
+        return damaged(f"{self.place(variable)[1]}{what}" if variable else f"{self.name}{': $.' if what else ''}{what}")
 
     def check(self, frame: Frame, parts: Mapping[str, Query]) -> None:
-        with placed(self.name):
+        with damaged(self.name):
             layout = self._layout(frame, parts)
         self.lines = layout.lines(self.file)
 
     def _layout(self, frame: Frame, parts: Mapping[str, Query]) -> Layout:
         """Which column holds what; ValueError for columns that are missing, unknown or said to be two things."""
-        table, data, header = self.description["table"], self.description.get("data", {}), self.file.header
-        labelled: dict[str, str] = {}
-        for kind, entries in (("dimensions", table["dimensions"]), ("groups", table.get("groups", []))):
+        table, header = self.description["table"], self.file.header
+        of_labels = [(f"$.table.{kind}", table.get(kind, [])) for kind in ("dimensions", "groups")]
+        of_values = [(f"$.{kind}", self.description.get(kind, [])) for kind in ("measured", "exact")]
+        for place, entries in [*of_labels, *of_values]:
             for i, entry in enumerate(entries):
-                column = entry.get("column", entry["name"])
-                if column in header:
-                    labelled[entry["name"]] = column
-                elif "column" in entry:
-                    raise ValueError(f"$.table.{kind}[{i}].column: {self._no_column(column)}")
-        answers = data.get("answer_column")
+                if "column" in entry and entry["column"] not in header:
+                    raise ValueError(f"{place}[{i}].column: {self._no_column(entry['column'])}")
+        answers = self.description.get("data", {}).get("answer_column")
         if answers is not None and answers not in header:
             raise ValueError(f"$.data.answer_column: {self._no_column(answers)}")
-        values = []
-        for kind in ("measured", "exact"):
-            for i, entry in enumerate(self.description.get(kind, [])):
-                if entry["column"] not in header:
-                    raise ValueError(f"$.{kind}[{i}].column: {self._no_column(entry['column'])}")
-                values.append(entry["column"])
-        single = [*labelled.values(), *([] if answers is None else [answers]), *dict.fromkeys(values)]
+        columns = {entry["name"]: entry.get("column", entry["name"]) for _, entries in of_labels for entry in entries}
+        labelled = {name: column for name, column in columns.items() if column in header}
+        values = {entry["column"]: None for _, entries in of_values for entry in entries}
+        single = [*labelled.values(), *([] if answers is None else [answers]), *values]
         twice = sorted({column for column in single if single.count(column) > 1})
         if twice:
             raise ValueError(f"$: the columns {shown(twice)} are said to hold several kinds of things; each holds one")
@@ -328,7 +293,7 @@ class _Columns:
                     raise ValueError(f"{place} is by {shown(missing)}: {self._no_column(missing[0])}")
         totals = {entry["name"]: entry["total"] for entry in table["dimensions"] if "total" in entry}
         made = Layout(frame, labelled, totals, answers, self.written)
-        with placed("$.table"):
+        with damaged("$.table"):
             made.known()
         return made
 
@@ -406,18 +371,18 @@ class _Columns:
                     )
 
 
-def _stated(query: Query, stated: list[dict[str, Any]], place: str) -> npt.NDArray[np.bool_]:
+def _stated(query: Query, stated: list[dict[str, Any]], place: str) -> Mask:
     """Which answers are listed as not published."""
     hidden = np.zeros(query.rows, dtype=np.bool_)
     if not stated:
         return hidden
-    keys = keys_of(query, _as_it_is)
-    where: dict[Any, int] = {
-        labels[0] if keep == (ANSWER,) else frozenset(zip(keep, labels, strict=True)): i
-        for i, (keep, labels) in enumerate(keys)
-    }
+
+    def key_of(answer: dict[str, Any]) -> Any:
+        return answer["answer"] if "answer" in answer else frozenset(answer["by"].items())
+
+    where = {key_of(answer): i for i, answer in enumerate(_answers(query))}
     for i, answer in enumerate(stated):
-        key = answer["answer"] if "answer" in answer else frozenset(answer["by"].items())
+        key = key_of(answer)
         if key not in where:
             raise ValueError(f"{place}[{i}] is no answer of the query: {shown([answer])}")
         if hidden[where[key]]:

@@ -11,7 +11,6 @@ each column, and one column may hold several queries, as cells and margins, wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -25,20 +24,15 @@ from bayesdp._text import csv_label, printable
 from bayesdp._validate import nearest, shown
 from bayesdp.frames import Frame, Label
 from bayesdp.queries import MatrixPart, Query, SumPart
-from bayesdp.storage.csv_file import CsvFile
+from bayesdp.storage.csv_file import CsvFile, Row
+from bayesdp.storage.guarded import damaged
 
 NOISE_SCHEMA = 1
 """Version of the schema of ``noise.json`` that this version of bayesdp writes, the only one so far."""
 
 
 def noise_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 7) of ``noise.json``.
-
-    Examples
-    --------
-    >>> noise_json_schema()["title"]
-    'noise.json, version 1'
-    """
+    """The JSON Schema (draft 7) of ``noise.json``."""
     text = files("bayesdp.storage").joinpath(f"noise_schema_{NOISE_SCHEMA}.json").read_text(encoding="utf-8")
     found: dict[str, Any] = _text.loads(text, "the schema of noise.json")
     return found
@@ -53,17 +47,7 @@ def _validator() -> Callable[[Any], Any]:
 
 
 def check_noise_json(description: Any) -> None:
-    """Check that plain data follow the schema of ``noise.json``.
-
-    Examples
-    --------
-    >>> table = {"dimensions": [{"name": "county", "labels": ["Alpha", "Beta"]}]}
-    >>> part = {"column": "count", "query": {"kind": "cells"}, "law": {"b": 4}}
-    >>> check_noise_json({"noise_json": 1, "table": table, "measured": [part]})
-    Traceback (most recent call last):
-        ...
-    ValueError: $.measured[0].law must contain ['law'] properties
-    """
+    """Check that plain data follow the schema of ``noise.json``; ValueError that names the place, as ``$.measured[0].law``."""
     from fastjsonschema import JsonSchemaValueException
 
     if not isinstance(description, dict):
@@ -90,28 +74,8 @@ _LONGEST = 400
 """Characters of what is said of one place."""
 
 
-@contextmanager
-def placed(place: str) -> Iterator[None]:
-    """Name the file, or a place in ``noise.json``, in errors about what stands there."""
-    try:
-        yield
-    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, MemoryError, OverflowError) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(printable(told if told.startswith(place) else f"{place}: {told}")) from None
-
-
 def described_query(query: Query) -> dict[str, Any]:
-    """A query as ``noise.json`` has it.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import LinearQuery, Margins
-    >>> labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> described_query(Margins(labels, ["county"]))
-    {'kind': 'margin', 'by': ['county']}
-    >>> described_query(LinearQuery(labels, [[0, 1, 0, -1]], ["gap"]))["answers"][0]["terms"][1]
-    {'cell': ['Beta', 'High'], 'weight': -1}
-    """
+    """A query as ``noise.json`` has it."""
     parts = [_described_sum(part) if isinstance(part, SumPart) else _described_matrix(part) for part in query.parts]
     return parts[0] if len(parts) == 1 else {"kind": "stack", "parts": parts}
 
@@ -127,17 +91,13 @@ def _described_matrix(part: MatrixPart) -> dict[str, Any]:
     answers = []
     for row, name in enumerate(part.names):
         entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        terms = [
-            {"cell": _cell(frame, int(cell)), "weight": int(weight)}
-            for cell, weight in sorted(zip(matrix.indices[entries], matrix.data[entries], strict=True))
-        ]
+        terms = []
+        for cell, weight in sorted(zip(matrix.indices[entries], matrix.data[entries], strict=True)):
+            places = zip(frame.labels, np.unravel_index(cell, frame.shape), strict=True)
+            terms.append({"cell": [labels[int(i)] for labels, i in places], "weight": int(weight)})
         answers.append({"name": name, "terms": terms})
     unit = {} if part.unit == 1 else {"unit": str(part.unit)}
     return {"kind": "linear", **unit, "answers": answers}
-
-
-def _cell(frame: Frame, position: int) -> list[Label]:
-    return [labels[int(i)] for labels, i in zip(frame.labels, np.unravel_index(position, frame.shape), strict=True)]
 
 
 def described_table(frame: Frame, columns: Mapping[str, str]) -> dict[str, Any]:
@@ -166,10 +126,9 @@ def table_description(table: dict[str, Any]) -> dict[str, Any]:
 
 def query_description(query: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
     """A query of a checked ``noise.json``, as `bayesdp.queries.Query.describe` has it."""
-    if query["kind"] == "stack":
-        parts = [_part(part, frame, f"{place}.parts[{i}]") for i, part in enumerate(query["parts"])]
-        return {"parts": parts}
-    return {"parts": [_part(query, frame, place)]}
+    if query["kind"] != "stack":
+        return {"parts": [_part(query, frame, place)]}
+    return {"parts": [_part(part, frame, f"{place}.parts[{i}]") for i, part in enumerate(query["parts"])]}
 
 
 def _part(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
@@ -178,7 +137,7 @@ def _part(part: dict[str, Any], frame: Frame, place: str) -> dict[str, Any]:
     if part["kind"] == "total":
         return {"sum": []}
     if part["kind"] == "margin":
-        with placed(f"{place}.by"):
+        with damaged(f"{place}.by"):
             if len(set(part["by"])) < len(part["by"]):
                 raise ValueError(f"names are given twice: {shown(part['by'])}")
             SumPart(frame, tuple(part["by"]))
@@ -220,14 +179,7 @@ ANSWER = ""
 
 
 def keys_of(query: Query, written: Callable[[Any], Any] = str) -> Iterator[Key]:
-    """The keys of the answers of a query, in order, with labels as they are written.
-
-    Examples
-    --------
-    >>> from bayesdp.queries import Margins
-    >>> list(keys_of(Margins({"county": ["Alpha", "Beta"], "year": [1990]}, ["county"], [])))
-    [(('county',), ('Alpha',)), (('county',), ('Beta',)), ((), ())]
-    """
+    """The keys of the answers of a query, in order, such as ``("county",), ("Alpha",)``, with labels as they are written."""
     for part in query.parts:
         keep = part.keep if isinstance(part, SumPart) else (ANSWER,)
         for labels in product(*part.answer_labels):
@@ -295,7 +247,7 @@ class Layout:
                 )
         return found
 
-    def lines(self, file: CsvFile) -> dict[Key, tuple[int, tuple[str, ...]]]:
+    def lines(self, file: CsvFile) -> dict[Key, Row]:
         """Line number and fields of each answer."""
         known = self.known()
         follows: dict[str, tuple[str, dict[str, str]]] = {}
@@ -304,7 +256,7 @@ class Layout:
             follows[name] = dim, dict(zip(texts, map(self.written, uppers), strict=True))
         places = {name: file.column(column) for name, column in self.columns.items()}
         answers = None if self.answers is None else file.column(self.answers)
-        found: dict[Key, tuple[int, tuple[str, ...]]] = {}
+        found: dict[Key, Row] = {}
         for line, fields in file.rows:
             labels = {
                 name: fields[at] for name, at in places.items() if fields[at] and fields[at] != self.totals.get(name)

@@ -90,16 +90,11 @@ def describe(release: Release) -> dict[str, Any]:
 def checked_version(version: Any, description: dict[str, Any]) -> dict[str, Any]:
     """A description, of which the version of the schema is the present one."""
     number = _text.expect(version, int, "bayesdp_schema")
-    if number > SCHEMA:
-        raise ValueError(
-            f"it is of version {number} of the schema, and this bayesdp ({bayesdp.__version__}) reads "
-            f"versions up to {SCHEMA}; upgrade bayesdp to read it"
-        )
-    if number < SCHEMA:
-        raise ValueError(
-            f"it is of version {number} of the schema, which no version of bayesdp that was published wrote"
-        )
-    return description
+    if number == SCHEMA:
+        return description
+    newer = f"and this bayesdp ({bayesdp.__version__}) reads versions up to {SCHEMA}; upgrade bayesdp to read it"
+    why = newer if number > SCHEMA else "which no version of bayesdp that was published wrote"
+    raise ValueError(f"it is of version {number} of the schema, {why}")
 
 
 class Numbers(Protocol):
@@ -143,11 +138,7 @@ def planned(description: Mapping[str, Any], max_cells: int | None = None) -> _Pl
     kept = [entry for entry in measured if entry["invariants"] is not None]
     invariants = {entry["variable"]: _query(entry["invariants"], frame) for entry in kept}
     for name, query in [*queries.items(), *invariants.items()]:
-        if query.rows > limit:
-            raise ValueError(
-                f"a query of {name} has {query.rows} answers, more than the limit of {limit}; if that is right, raise the "
-                "limit with max_cells"
-            )
+        _check_limit(query.rows, limit, f"a query of {name} has {query.rows} answers")
     # Each part of a query is a pass through the table, whether it has numbers in the file or not.
     parts = [part for query in [*queries.values(), *invariants.values()] for part in query.parts]
     if len(parts) > _PARTS or sum(part.rows for part in parts) + len(parts) * frame.size > _PASSES * limit:
@@ -227,11 +218,12 @@ def _check_size(frame: Frame, max_cells: int) -> None:
     for name, labels in [*zip(frame.dims, frame.labels, strict=True), *((name, own) for name, _, own in frame.groups)]:
         check_labels(name, [len(str(label)) for label in labels])
     cells = prod(frame.shape)
-    if cells > max_cells:
-        raise ValueError(
-            f"the table has {cells} cells, more than the limit of {max_cells}; if that is right, raise the "
-            "limit with max_cells"
-        )
+    _check_limit(cells, max_cells, f"the table has {cells} cells")
+
+
+def _check_limit(size: int, limit: int, what: str) -> None:
+    if size > limit:
+        raise ValueError(f"{what}, more than the limit of {limit}; if that is right, raise the limit with max_cells")
 
 
 def _query(value: Any, frame: Frame) -> Query:

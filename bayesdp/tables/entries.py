@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import name_list, nearest, shown
 from bayesdp.frames import Frame
@@ -21,8 +22,6 @@ from bayesdp.storage.guarded import check_labels, damaged
 from bayesdp.storage.schema import DIMENSIONS
 from bayesdp.tables.office import PUBLISHED, STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import check_no_sum, declared_totals
-
-__all__ = ["VALUE_NAMES", "Columns", "Entries", "Totalled", "columns_of", "pattern", "tables_of", "value_column"]
 
 VALUE_NAMES = ("count", "counts", "n", "noisy", "obs_value", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
@@ -67,12 +66,14 @@ def columns_of(
         )
     if not file.rows:
         raise ValueError(f"{printable(file.path)}: there is no line below the header")
+    if wide and flags is not None:
+        raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
     order = None if dims is None else name_list(dims, "dims")
     other = {*groups} | (set() if flags is None else {flags})
     for name in other:
         file.column(name)
     rest = [name for name in file.header if name not in other]
-    found = _wide(file, order, value, rest, header) if wide else _long(file, order, value, rest, guess=guess)
+    found = _wide(file, order, value, rest, header) if wide else _long(file, order, value, rest, flags, guess=guess)
     if len(found.dims) > DIMENSIONS:
         raise ValueError(
             f"{printable(file.path)}: there are {len(found.dims)} dimensions, {file.listed(found.dims, 3)}, and a table has at most "
@@ -85,11 +86,7 @@ def columns_of(
                 f"{printable(file.path)}: group {group!r} belongs to {dim!r}, which is no column of labels; "
                 f"{nearest(dim, labelled, file.listed)} are"
             )
-    if flags is None:
-        return found
-    if found.heads:
-        raise ValueError("flags is for long files, where one column holds the symbols of one column of values")
-    return Columns(found.dims, found.labels, found.values, file.column(flags))
+    return found
 
 
 def value_column(file: CsvFile, value: str | None, among: Sequence[str], *, guess: bool) -> str:
@@ -112,7 +109,9 @@ def value_column(file: CsvFile, value: str | None, among: Sequence[str], *, gues
     return found[0]
 
 
-def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], *, guess: bool) -> Columns:
+def _long(
+    file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], flags: str | None, *, guess: bool
+) -> Columns:
     if value is not None and not isinstance(value, str):
         raise TypeError(
             f"value must be the name of one column, got {value!r}; where several columns hold one table, their names are labels "
@@ -137,7 +136,8 @@ def _long(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
     dims = labels if order is None else order
     if not dims:
         raise ValueError(f"{printable(file.path)}: there is no column of labels besides {file.listed([values])}")
-    return Columns(dims, tuple(map(file.column, dims)), (file.column(values),), None)
+    symbols = None if flags is None else file.column(flags)
+    return Columns(dims, tuple(map(file.column, dims)), (file.column(values),), symbols)
 
 
 def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequence[str], header: str | None) -> Columns:
@@ -215,10 +215,10 @@ class Entries:
     sources: tuple[tuple[CsvFile, Columns], ...]
     # Along each dimension, in the order in which they first appear; totals among them.
     labels: tuple[tuple[str, ...], ...]
-    places: tuple[npt.NDArray[np.int64], ...]  # for each dimension the place of the label of each entry
-    values: npt.NDArray[np.float64] | npt.NDArray[np.int64]  # NaN where there is no number
+    places: tuple[Ints, ...]  # for each dimension the place of the label of each entry
+    values: Ints | Floats  # NaN where there is no number
     codes: npt.NDArray[np.int8]  # places in `STATUSES`
-    whole: npt.NDArray[np.bool_]  # where a number is, written as a whole one
+    whole: Mask  # where a number is, written as a whole one
     marks: Mapping[int, tuple[str, ...]]  # entry -> marks of footnotes
 
     @classmethod
@@ -270,7 +270,7 @@ class Entries:
 
     def _undeclared(self, entry: int, texts: Sequence[str], notation: Notation | PlainNumbers) -> str:
         """What to do about the first text that was not declared, and which others there are."""
-        if self.confidential:
+        if self.sources[0][0].confidential:
             return f"{self.at(entry)}: what stands at {self.name(entry)} is not a number; {PLAIN_NUMBERS}"
         first, *others = texts
         held = "the field" if not first else repr(first) if len(first) <= 60 else repr(first[:60]) + "..."
@@ -287,7 +287,7 @@ class Entries:
             if part.dims != parts[0].dims:
                 raise ValueError(f"{part.where}: dims are {part.dims}, those of {parts[0].where} are {parts[0].dims}")
         known: list[dict[str, int]] = [{} for _ in parts[0].dims]
-        places: list[list[npt.NDArray[np.int64]]] = [[] for _ in known]
+        places: list[list[Ints]] = [[] for _ in known]
         marks: dict[int, tuple[str, ...]] = {}
         start = 0
         for part in parts:
@@ -305,11 +305,6 @@ class Entries:
     def dims(self) -> tuple[str, ...]:
         """Dimensions of the table."""
         return self.sources[0][1].dims
-
-    @property
-    def confidential(self) -> bool:
-        """Whether messages must not show what the files hold."""
-        return self.sources[0][0].confidential
 
     def listed(self, labels: Iterable[str], limit: int = 5) -> str:
         """Labels, for messages."""
@@ -376,7 +371,7 @@ def tables_of(
     return tuple(found)
 
 
-def _summed(entries: Entries, dims: Sequence[str], totals: Totalled, some: bool = False) -> list[npt.NDArray[np.bool_]]:
+def _summed(entries: Entries, dims: Sequence[str], totals: Totalled, some: bool = False) -> list[Mask]:
     """Which labels are totals; of `some` only, those that are not there do not matter."""
     labels_of = dict(zip(dims, entries.labels, strict=True))
     listed: dict[str, Any] = dict(totals)
@@ -445,7 +440,7 @@ def _by_pattern(
     entries: Entries,
     frame: Frame,
     axes: Mapping[str, Sequence[str]],
-    summed: Sequence[npt.NDArray[np.bool_]],
+    summed: Sequence[Mask],
     missing: str | None,
 ) -> list[OfficeTable]:
     """A table for each set of dimensions that is summed over, answers labelled by `axes`."""
@@ -457,12 +452,8 @@ def _by_pattern(
             raise ValueError(f"{entries.where}: of {name!r} {shown(odd)} are here only, elsewhere are {shown(labels)}")
         positions.append(np.array([where.get(label, 0) for label in every], dtype=np.int64)[places])
     over = np.stack([sums[places] for places, sums in zip(entries.places, summed, strict=True)])
-    patterns = sorted(
-        {tuple(map(bool, pattern)) for pattern in np.unique(over, axis=1).T},
-        key=lambda pattern: (sum(pattern), pattern),
-    )
     found = []
-    for totals in patterns:
+    for totals in sorted(np.unique(over, axis=1).T.tolist(), key=lambda totals: (sum(totals), totals)):
         chosen = np.flatnonzero((over == np.array(totals)[:, None]).all(axis=0))
         kept = {name: labels for (name, labels), total in zip(axes.items(), totals, strict=True) if not total}
         row = [position for position, total in zip(positions, totals, strict=True) if not total]
@@ -474,8 +465,8 @@ def _table(
     entries: Entries,
     frame: Frame,
     kept: Mapping[str, Sequence[str]],
-    chosen: npt.NDArray[np.int64],
-    positions: Sequence[npt.NDArray[np.int64]],
+    chosen: Ints,
+    positions: Sequence[Ints],
     missing: str | None,
 ) -> OfficeTable:
     """The table with the labels `kept`, summed over all else."""
@@ -501,16 +492,12 @@ def _table(
     if row.size < size:
         _check_missing(entries, frame, kept, row, size, missing)
     whole = entries.whole[chosen].all() and (row.size == size or missing == "zero")
-    values: npt.NDArray[Any] = np.full(
-        size, 0 if whole or missing == "zero" else np.nan, np.int64 if whole else np.float64
-    )
+    nothing = 0 if whole or missing == "zero" else np.nan
+    values: npt.NDArray[Any] = np.full(size, nothing, np.int64 if whole else np.float64)
     codes = np.full(size, 0 if missing is None else list(STATUSES).index(missing), dtype=np.int8)
     values[row], codes[row] = entries.values[chosen], entries.codes[chosen]
-    notes = {}
-    if entries.marks:
-        for entry, place in zip(chosen.tolist(), row.tolist(), strict=True):
-            if entry in entries.marks:
-                notes[query.parts[0].name(place)] = entries.marks[entry]
+    marked = [i for i, entry in enumerate(chosen.tolist()) if entry in entries.marks]
+    notes = {query.parts[0].name(int(row[i])): entries.marks[int(chosen[i])] for i in marked}
     return OfficeTable(query, values.reshape(query.shape), codes.reshape(query.shape), notes)
 
 
@@ -518,7 +505,7 @@ def _check_missing(
     entries: Entries,
     frame: Frame,
     kept: Mapping[str, Sequence[str]],
-    row: npt.NDArray[np.int64],
+    row: Ints,
     size: int,
     missing: str | None,
 ) -> None:
@@ -531,11 +518,8 @@ def _check_missing(
         examples.append(
             entries.titled((name, labels[int(i)]) for (name, labels), i in zip(kept.items(), index, strict=True))
         )
-    over = [
-        dim
-        for dim in frame.dims
-        if not {dim, *(name for name, of_dim, _ in frame.groups if of_dim == dim)} & kept.keys()
-    ]
+    known = {name if name in frame.dims else frame.group(name)[0] for name in kept}
+    over = [dim for dim in frame.dims if dim not in known]
     what = (
         f"answers summed over {entries.listed(over)}" if over else "cells" if tuple(kept) == frame.dims else "answers"
     )
@@ -562,7 +546,7 @@ def _check_missing(
         )
 
 
-def _extra_column(kept: Mapping[str, Sequence[str]], row: npt.NDArray[np.int64]) -> str | None:
+def _extra_column(kept: Mapping[str, Sequence[str]], row: Ints) -> str | None:
     """A column without which every combination of labels has one line; of several, one that holds numbers."""
     shape = tuple(map(len, kept.values()))
     places = np.unravel_index(row, shape)

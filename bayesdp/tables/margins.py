@@ -6,26 +6,24 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp._validate import meant, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from bayesdp.storage.csv_file import CsvFile, numbers, read_csv
+from bayesdp.storage.guarded import damaged
 from bayesdp.storage.noise_json import Layout, keys_of, title_of
 from bayesdp.tables.entries import value_column
 
 type Cell = tuple[int, str, str]
-type Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 def read_margins(
     path: str | os.PathLike[str], frame: Any, *, value: str | None = None, ignore: Sequence[str] = ()
 ) -> list[Exact]:
-    r"""Read exact margins and totals from a CSV file.
+    r"""Read exact margins and totals from a CSV file: one `Exact` for each margin, in the order of the file.
 
     One line a sum. The columns of labels are dimensions of the table or group labels; an empty field or ``*``
     means that the sum goes over that dimension, and a dimension without a column is summed over everywhere.
@@ -47,11 +45,6 @@ def read_margins(
         The column of values, if it is not called total, count, value or n.
     ignore : sequence of str, optional
         Columns that are left out, whatever they hold.
-
-    Returns
-    -------
-    list of Exact
-        One for each margin, in the order of the file.
 
     Raises
     ------
@@ -81,33 +74,23 @@ def read_margins(
                 "not exact"
             )
         answers = numbers(file, cells, values).reshape(query.shape)
-        try:
+        with damaged(file.path):
             found.append(Exact(query, answers))
-        except ValueError as error:
-            raise ValueError(f"{file.path}: {error}") from None
     return found
 
 
 def read_noisy_margins(
     path: str | os.PathLike[str], frame: Any, *, value: str | None = None, ignore: Sequence[str] = ()
-) -> list[tuple[Query, Values]]:
+) -> list[tuple[Query, Ints | Floats]]:
     r"""Read noisy margins, totals or cells from a CSV file of the form that `read_margins` reads.
 
-    Parameters
-    ----------
-    path, frame, value, ignore
-        As for `read_margins`.
+    Parameters and errors are those of `read_margins`; but noisy values may be empty, negative or fractional.
 
     Returns
     -------
     list of (Query, array)
         One for each margin, in the order of the file: its query, and its noisy values in the shape of the query; NaN
         where the file has none.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `read_margins`; but noisy values may be empty, negative or fractional.
 
     Examples
     --------

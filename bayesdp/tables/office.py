@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import choice, shown
 from bayesdp.measurements import Exact, Measured, described
@@ -69,7 +70,7 @@ class OfficeTable:
     """
 
     query: Query
-    values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
+    values: Ints | Floats
     codes: npt.NDArray[np.int8]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -85,20 +86,16 @@ class OfficeTable:
         if codes.dtype != np.int8:
             raise TypeError(f"codes must be int8, got {codes.dtype}")
         flat = codes.reshape(-1)
-        numbered = np.isin(flat, (PUBLISHED, ZERO))
+        numbers = values.reshape(-1)
+        misplaced = np.isfinite(numbers) != np.isin(flat, (PUBLISHED, ZERO))
         wrongs = {
             f"codes must be from 0 to {len(_NAMES) - 1}": (flat < 0) | (flat >= len(_NAMES)),
-            "values must be numbers where codes are published or zero, and NaN elsewhere": np.isfinite(values).reshape(
-                -1
-            )
-            != numbered,
-            "values must be 0 where codes are zero": (flat == ZERO) & (values.reshape(-1) != 0),
+            "values must be numbers where codes are published or zero, and NaN elsewhere": misplaced,
+            "values must be 0 where codes are zero": (flat == ZERO) & (numbers != 0),
         }
         for why, wrong in wrongs.items():
-            if wrong.any():
-                raise ValueError(
-                    f"{why}; at {self.query.answer_name(int(np.flatnonzero(wrong)[0]))} that does not hold"
-                )
+            for row in np.flatnonzero(wrong)[:1].tolist():
+                raise ValueError(f"{why}; at {self.query.answer_name(row)} that does not hold")
         for array in (values, codes):
             array.flags.writeable = False
         object.__setattr__(self, "values", values)
@@ -116,18 +113,7 @@ class OfficeTable:
         return self._labelled(np.array(_NAMES)[self.codes], "status")
 
     def mask(self, *statuses: str) -> xr.DataArray:
-        """Which answers have one of these statuses, labelled.
-
-        Parameters
-        ----------
-        *statuses : str
-            Names from `STATUSES`.
-
-        Raises
-        ------
-        ValueError
-            If one is no status.
-        """
+        """Which answers have one of these statuses, names from `STATUSES`, labelled."""
         return self._labelled(self._has(statuses), "mask")
 
     def measured(self, law: NoiseLaw, *, name: str | None = None, unmeasured: Sequence[str] = _LEFT_OUT) -> Measured:
@@ -144,10 +130,6 @@ class OfficeTable:
             published did not depend on its number; where it did, say how by a law or a bound for these answers. So a table with
             answers under a threshold is refused unless ``"below_threshold"`` is among them. True zeros are no draws of
             the law: `exact_zeros` has them.
-
-        Returns
-        -------
-        Measured
 
         Raises
         ------
@@ -183,11 +165,10 @@ class OfficeTable:
         query = LinearQuery(self.query.frame, self.query.matrix[rows], names)
         return Exact(query, np.zeros(rows.size, dtype=np.int64))
 
-    def _has(self, statuses: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def _has(self, statuses: Sequence[str]) -> Mask:
         for status in statuses:
             choice(status, _NAMES, "status")
-        found: npt.NDArray[np.bool_] = np.isin(self.codes, [_NAMES.index(status) for status in statuses])
-        return found
+        return np.isin(self.codes, [_NAMES.index(status) for status in statuses])
 
     def _labelled(self, array: npt.NDArray[np.generic], name: str) -> xr.DataArray:
         if self.query.is_identity:
@@ -229,13 +210,7 @@ _MARKED = re.compile(rf"[+-]?\d[\d{_SEPARATORS}]*?\s*([^\s\d{_SEPARATORS}].*)", 
 
 @dataclass(frozen=True)
 class Notation:
-    """How a file writes what it publishes, as declared: see `bayesdp.tables.read_office_csv`.
-
-    Examples
-    --------
-    >>> Notation.of({"..": "suppressed"}, ("r",), ",", None).read("1,234 r")
-    (1234, 0, ('r',))
-    """
+    """How a file writes what it publishes, as declared: see `bayesdp.tables.read_office_csv`."""
 
     symbols: Mapping[str, str | int]
     footnotes: tuple[str, ...]
@@ -244,9 +219,9 @@ class Notation:
     number: re.Pattern[str]
 
     @classmethod
-    def of(cls, symbols: Any, footnotes: Any, thousands: Any, decimal: Any) -> Notation:
+    def of(cls, symbols: Any = None, footnotes: Any = (), thousands: Any = None, decimal: Any = None) -> Notation:
         """Check what was declared."""
-        meanings = _symbols(symbols)
+        meanings = _symbols({} if symbols is None else symbols)
         separators = _thousands(thousands)
         if decimal is not None and decimal not in _DECIMALS:
             raise ValueError(f"decimal must be ',' or '.', or None where all numbers are whole, got {decimal!r}")

@@ -21,8 +21,6 @@ from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, p
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
 from bayesdp.tables.totals import Declared, check_no_sum, declared_totals
 
-__all__ = ["read_office_csv", "read_table", "read_table_totals"]
-
 _DECLARED = (
     "decimal", "delimiter", "encoding", "flags", "footer", "footnotes", "header", "lines", "missing", "skip_rows", "strip", "symbols",
     "thousands",
@@ -46,7 +44,7 @@ def read_table(
     confidential: bool = False,
     **declared: Any,
 ) -> xr.DataArray:
-    r"""Read a table of counts, true or noisy, from a CSV or netCDF file.
+    r"""Read a table of counts, true or noisy, from a CSV or netCDF file, whose forms ``docs/FILES.md`` shows.
 
     Parameters
     ----------
@@ -95,10 +93,6 @@ def read_table(
     --------
     read_table_totals : what was published for the totals.
 
-    Notes
-    -----
-    ``docs/FILES.md`` shows the forms.
-
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
@@ -124,21 +118,13 @@ def read_table_totals(
 ) -> list[tuple[Query, xr.DataArray]]:
     r"""Read the totals that a file has among its labels: under a law of noise, each is a measurement of its own.
 
-    Parameters
-    ----------
-    path, totals, **form
-        As for `read_table`.
+    Parameters and errors are those of `read_table`.
 
     Returns
     -------
     list of (Query, xarray.DataArray)
         Margins, those of more dimensions first, and the grand total: the query, about the cells that `read_table` returns, and what
         was published, of the shape of the query.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `read_table`.
 
     Examples
     --------
@@ -166,9 +152,10 @@ def _split(
         return _netcdf_table(target, totals, **form), []
     if target.suffix.lower() != ".csv":
         raise ValueError(f"{target}: a table must be a .csv or .nc file")
-    (cells, *sums), column = _tables(
-        target, guess=True, confidential=confidential, totals=totals, **({"layout": "auto"} | form)
-    )
+    signs = {name: form.pop(name) for name in ("symbols", "footnotes", "thousands", "decimal") if name in form}
+    notation = Notation.of(**signs) if any(signs.values()) else PlainNumbers()
+    form = {"layout": "auto", "confidential": confidential, "totals": totals, **form}
+    (cells, *sums), column = _tables(target, notation, guess=True, **form)
     if not cells.query.is_identity:
         raise ValueError(f"{target}: each line is a total as declared, and none a cell")
     lost = np.flatnonzero(cells.mask("zero", "below_threshold"))
@@ -259,10 +246,8 @@ def read_office_csv(
         What stands between fields.
     encoding : str
         Such as utf-8 (with or without a mark in front), utf-16, cp1252.
-    skip_rows : int
-        Lines above the header, blank ones included.
-    footer : int
-        Lines below the table, blank ones not counted.
+    skip_rows, footer : int
+        Lines above the header, blank ones included, and below the table, blank ones not counted.
     strip : bool
         Whether blanks around fields are taken away. Without it they are an error.
 
@@ -297,16 +282,18 @@ def read_office_csv(
     >>> areas.labelled.to_series().to_dict(), cells.mask("suppressed").sel(area="01001", sex="M").item()
     ({'01001': 2400, '01002': 6}, True)
     """
+    notation = Notation.of(symbols, footnotes, thousands, decimal)
     tables, _ = _tables(
-        path, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
-        ignore=ignore, totals=totals, missing=missing, symbols=symbols, footnotes=footnotes, thousands=thousands, decimal=decimal,
-        delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer, strip=strip,
+        path, notation, levels=levels, layout=layout, dims=dims, header=header, lines=lines, value=value, flags=flags, groups=groups,
+        ignore=ignore, totals=totals, missing=missing, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows, footer=footer,
+        strip=strip,
     )  # fmt: skip
     return tables
 
 
 def _tables(
     path: Paths,
+    notation: Notation | PlainNumbers,
     *,
     guess: bool = False,
     levels: Mapping[str, Paths] | None = None,
@@ -320,19 +307,10 @@ def _tables(
     ignore: Sequence[str] = (),
     totals: Totalled | None = None,
     missing: str | None = None,
-    symbols: Mapping[str, str | int] | None = None,
-    footnotes: Sequence[str] = (),
-    thousands: str | Sequence[str] | None = None,
-    decimal: str | None = None,
     **form: Any,
 ) -> tuple[tuple[OfficeTable, ...], str | None]:
     """The cells of a table and its sums, and the name of the column of values; see `read_office_csv` for what is declared."""
-    # `guess`: whether the layout, and which of two columns holds the values, may be found out, and plain numbers are read.
-    declared = bool(symbols or footnotes or thousands or decimal)
-    plain = guess and not declared
-    notation = (
-        PlainNumbers() if plain else Notation.of({} if symbols is None else symbols, footnotes, thousands, decimal)
-    )
+    # `guess`: whether the layout, and which of two columns holds the values, may be found out.
     choice(layout, ("auto", "long", "wide") if guess else ("long", "wide"), "layout")
     if missing is not None:
         choice(missing, tuple(STATUSES)[1:], "missing")

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from bayesdp._arrays import Floats
 from bayesdp._validate import MAX_COUNT, name_list, nearest, shown
-
-__all__ = ["Declared", "Show", "check_no_sum", "declared_totals", "labels_of_sums", "looks_like_total"]
 
 type Declared = Mapping[str, str | Sequence[str]]
 type Show = Callable[[Iterable[Any]], str]
@@ -52,20 +51,12 @@ def looks_like_total(label: Any) -> bool:
 
 
 def labels_of_sums(values: npt.ArrayLike) -> dict[int, int]:
-    """Axes with the place of a label that is nearer to the sum of all others of its axis than chance explains.
-
-    Of a category, records fall independently into it or into the others: of n records of an entry, whatever the chances there, it
-    has as many as the others to within d with probability at most P(abs(2 B - n) <= d), B binomial of n and one half. Noise
-    of its own makes that no larger; numbers that are all multiples of a base are taken as off by the base each. Fisher's
-    statistic of these probabilities, over all entries without NaN, is compared with `FALSE_REFUSALS` divided by the number of labels.
-    Nothing is said of a label that is as near to the largest other one, as one of two always is.
-
-    Examples
-    --------
-    >>> cells = np.arange(1000, 1024).reshape(3, 8) * [[1], [2], [3]]
-    >>> labels_of_sums(cells), labels_of_sums(np.vstack([cells, cells.sum(axis=0)]))
-    ({}, {0: 3})
-    """
+    """Axes with the place of a label that is nearer to the sum of all others of its axis than chance explains."""
+    # Of a category, records fall independently into it or into the others: of n records of an entry, whatever the chances there, it
+    # has as many as the others to within d with probability at most P(abs(2 B - n) <= d), B binomial of n and one half. Noise
+    # of its own makes that no larger; numbers that are all multiples of a base are taken as off by the base each. Fisher's
+    # statistic of these probabilities, over all entries without NaN, is compared with `FALSE_REFUSALS` by the number of labels.
+    # Nothing is said of a label that is as near to the largest other one, as one of two always is.
     table, found = np.asarray(values, dtype=np.float64), {}
     for axis, size in enumerate(table.shape):
         rows = np.moveaxis(table, axis, 0).reshape(size, -1)
@@ -83,7 +74,7 @@ def labels_of_sums(values: npt.ArrayLike) -> dict[int, int]:
     return found
 
 
-def _chance(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], slack: int) -> float:
+def _chance(one: Floats, other: Floats, slack: int) -> float:
     """A bound on the probability that independent records make the sums so near to each other; see `labels_of_sums`."""
     n = np.floor(one + other) - slack
     off, n = np.abs(one - other)[n >= _FEWEST] + slack, n[n >= _FEWEST]

@@ -217,7 +217,9 @@ def test_releases_of_one_table_compose() -> None:
     norms = [SemiKNorm(BOTH, 0.5), SemiNorm(BOTH, 0.25, "linf"), SemiNorm(BOTH, 1.2, "l1")]
     composed = compose(*(own.release(COUNTS, rng) for own in norms))
     # The l1 noise has a rate of 0.2: 0.8 for the four cells of a move, 1.2 for the six of a 3-cycle.
-    for row, name, loss in zip(composed.guarantee.pairs, ("A_3", "2x2 move", "3-cycle"), (1.95, 1.55, 1.95), strict=True):
+    for row, name, loss in zip(
+        composed.guarantee.pairs, ("A_3", "2x2 move", "3-cycle"), (1.95, 1.55, 1.95), strict=True
+    ):
         assert name in row.relation
         assert row.loss["epsilon"] == pytest.approx(loss)
     # Three norms: in records.

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
-from bayesdp.storage import guarded, load_netcdf, read_npz
+from bayesdp.storage import guarded, load_netcdf
 from bayesdp.storage.guarded import Limits, in_child, read_plain
 from bayesdp.tables import read_table
 from tests.storage.examples import lattice
@@ -103,18 +103,6 @@ def test_text_is_read_here_unless_it_is_long(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text('a,count\n1,"2\n')
     with pytest.raises(ValueError, match=r"^\S*a\.csv, line 2: it is not a CSV file there"):
         read_table(tmp_path / "a.csv")
-
-
-def test_arrays_of_a_run(tmp_path):
-    np.savez(tmp_path / "a.npz", x=np.arange(3), y=np.array(0.5))
-    found = read_npz(tmp_path / "a.npz")
-    assert (found["x"].tolist(), float(found["y"])) == ([0, 1, 2], 0.5)
-    np.savez(tmp_path / "a.npz", x=np.array([object()]))
-    with pytest.raises(ValueError, match=r"a\.npz: Object arrays cannot be loaded"):
-        read_npz(tmp_path / "a.npz")
-    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04")
-    with pytest.raises(ValueError, match=r"a\.npz: File is not a zip file"):
-        read_npz(tmp_path / "a.npz")
 
 
 def test_a_child_that_waits_is_ended(monkeypatch):

@@ -21,7 +21,7 @@ from bayesdp.measurements import Measured
 from bayesdp.noise import DiscreteGaussian, read_ptable
 from bayesdp.queries import Totals
 from bayesdp.release import Release
-from bayesdp.storage import load_netcdf, read_npz, write_draws
+from bayesdp.storage import load_netcdf, write_draws
 from bayesdp.storage.guarded import Limits, cell_limit
 from bayesdp.tables import read_office_csv, read_table
 from tests.storage.examples import lattice
@@ -167,8 +167,6 @@ FILES: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         write_measurements(path, "050" + "1" * 10_000_000, 65_536, 2))),
     "long_value.parquet": ("measurements", "long_value.parquet: reading it takes more than [0-9]* bytes", lambda path: (
         write_measurements(path, "05010001", 1, 100_000_000))),
-    "zeros.npz": ("arrays", "zeros.npz: reading it takes more than [0-9]* bytes", lambda path: (
-        np.savez_compressed(path, zeros=np.zeros(500_000_000, "i1")))),
     "wide.csv": ("wide", "read", _wide_numbers("area", lambda i: f"n{i}", 90_000)),
     "levels.csv": ("levels", "read", _levels),
     "long_label.csv": ("table", "one of the 80001 labels of 'a' has 100000 characters", lambda path: path.write_text(
@@ -195,7 +193,6 @@ READERS: dict[str, Callable[[Path], object]] = {
     "measurements": read_measurements,
     "report": read_report,
     "perturbation": read_ptable,
-    "arrays": read_npz,
 }
 
 

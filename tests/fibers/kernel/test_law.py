@@ -79,7 +79,9 @@ def test_posterior_on_the_fiber_with_the_other_laws(name, kind, prior):
 SEVERAL = [
     (name, kind, prior)
     for name, kind, prior in in_turn(0, ("several", *LAWS))[::3]
-    if prior != "flat" or kind == "several" or CASES[name].fixed_sum  # else of infinite mass: one coordinate has no noise
+    if prior != "flat"
+    or kind == "several"
+    or CASES[name].fixed_sum  # else of infinite mass: one coordinate has no noise
 ]
 
 

@@ -122,7 +122,6 @@ def write_specimens(folder: Path) -> None:
     share.release([0.37, 0.9], rng=5).to_netcdf(folder / "stated.nc")
     table = TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count")
     table.to_netcdf(folder / "table.nc", engine="h5netcdf")
-    np.savez(folder / "state.npz", counts=np.arange(12).reshape(3, 4), scale=np.array(0.5))
     units = {"05010001": [3, 40], "05010002": [0, 7]}
     given = {"product": "pl94-unit", "level": "County", "variance": 25.0, "constraints": False, "rng": 1}
     made = write_synthetic_nmf(folder / "nmf", units, **given)

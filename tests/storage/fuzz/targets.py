@@ -12,7 +12,6 @@ from bayesdp.datasets import read_county_demonstration, read_county_populations
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.noise import read_ptable
 from bayesdp.release import Release
-from bayesdp.storage import read_npz
 from bayesdp.tables import read_margins, read_noisy_margins, read_table
 from tests.storage.examples import TABLE
 from tests.storage.fuzz import journals, readers
@@ -54,7 +53,6 @@ TARGETS = (
     Target("page views", ("wikimedia.csv",), readers.read_page_views, readers.check_views, 2),
     Target("measurement file", ("part-0.parquet",), readers.read_measurements, readers.check_netcdf, 8),
     Target("report of PipelineDP", ("report.txt",), readers.read_report, readers.check_same, 2),
-    Target("arrays of a run", ("state.npz",), read_npz, readers.check_same, 4),
     Target("perturbation table", ("ptable.csv",), read_ptable, readers.check_law, 3),
     Target("journal of sbc", ("journal.jsonl",), journals.go_on, journals.check_journal, 8, goes_on=True),
     Target("journal of draws", ("draws.partial",), journals.read_draws, readers.check_same, 6, goes_on=True),
