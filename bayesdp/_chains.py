@@ -156,31 +156,6 @@ def effective(z: Floats, bits: Words, packed: bool, chains: int, length: int, me
     return np.nan
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def effective_sizes(halves: Floats, found: Floats) -> None:
-    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform."""
-    # `halves` are draws of split chains, shape (quantities, chains, draws).
-    quantities, chains, length = halves.shape
-    z = np.zeros(chains * (length + GAP) + GAP)
-    mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)
-    bits = np.zeros((1, 1), dtype=np.uint64)
-    for k in range(quantities):
-        centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
-        for c in range(chains):
-            draws, out = halves[k, c], z[c * (length + GAP) :]
-            mean[c] = draws.mean()
-            centre += mean[c] / chains
-            for i in range(length):
-                low, high = min(low, draws[i]), max(high, draws[i])
-                out[i] = draws[i] - mean[c]
-        between = 0.0
-        for c in range(chains):
-            between += (mean[c] - centre) ** 2 / (chains - 1.0)
-        found[k] = chains * length
-        if not high - low < _RESOLUTION:
-            found[k] = effective(z, bits, False, chains, length, mean, ends, between, covariance)
-
-
 @nb.njit(cache=True, error_model="numpy")
 def _ratio(often: Ints, values: Floats, width: int, chains: int, length: int, mean: Floats) -> tuple[float, float]:
     """R-hat of what a table says of how often each value occurs in each chain, and the variance of the means, which are written."""
@@ -434,8 +409,7 @@ def ess_bulk(draws: Numbers) -> Floats:
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape ``(*quantities)``; see `chain_statistics`."""
-    quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
-    return _alone(draws, lambda draws: _ess_quickly(_halves(draws)) if quick else _ess(_halves(draws)))
+    return _alone(draws, lambda draws: _ess(_halves(draws)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -575,16 +549,6 @@ def _ess(draws: Floats) -> Floats:
     tau = np.maximum(-1.0 + 2.0 * added + once, 1.0 / np.log10(size))
     moved = draws.max(axis=(1, 2)) - draws.min(axis=(1, 2)) >= _RESOLUTION
     return np.where(moved, size / tau, float(size))
-
-
-def _ess_quickly(halves: Floats) -> Floats:
-    """`_ess` of many quantities, of which most are decided after a few lags."""
-    found = np.empty(len(halves))
-    effective_sizes(halves, found)
-    left = np.isnan(found)
-    if left.any():
-        found[left] = _ess(halves[left])
-    return found
 
 
 def _autocovariances(draws: Floats) -> Floats:
