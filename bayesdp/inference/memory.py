@@ -21,8 +21,7 @@ _REMEDY = (
 def memory_needed(model: pm.Model, given: Mapping[str, Any]) -> int:
     """Bytes that the draws take at most while ``pm.sample`` runs and its result is made."""
     # Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the draws
-    # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do not grow
-    # with the run are left out. `given`: arguments of `pm.sample`.
+    # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed).
     chains, draws, tune = planned(given)
     wanted = given.get("var_names")
     sizes = {name: size for name, size in _sizes(model).items() if wanted is None or name in wanted}
