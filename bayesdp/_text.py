@@ -1,10 +1,8 @@
 r"""Text that others wrote, as it may be shown: labels, names and paths hold whatever somebody put into a file.
 
-A terminal obeys control characters: a label could clear the screen, change what was printed before, or write to the
-clipboard. Characters of direction turn around what stands beside them, and invisible ones make two labels look alike. Wherever
-bayesdp prints a label or writes it into a page or a picture, such characters are written as Python writes them in a string,
-``\x1b`` or ``\u202e``; everything else, letters that run from right to left among it, stays as it is. Values are never changed:
-this is about showing them. Nothing slow to import is imported here: ``bayesdp --help`` uses it.
+A terminal obeys control characters; characters of direction turn around what stands beside them, and invisible ones make two labels
+look alike. Wherever bayesdp shows a label, such characters are written as Python writes them in a string, ``\x1b`` or ``\u202e``;
+values are never changed. Nothing slow to import is imported here: ``bayesdp --help`` uses it.
 
 And JSON as the standard has it: no NaN, no repeated keys, and errors that say where.
 """
@@ -146,7 +144,6 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
 
 _LONGEST = 300
 """Most characters of an item that a message shows, and of a name that near ones are looked for."""
-
 
 _COMPARED = 10_000
 """Most names that one is compared with."""
