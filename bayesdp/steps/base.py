@@ -21,8 +21,10 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._validate import positive_integer
+from bayesdp.fibers.chain import CountChain
+from bayesdp.fibers.kernel.state import State
 
 type Point = Mapping[str, npt.NDArray[Any]]
 
@@ -91,18 +93,20 @@ class KernelTable(ABC):
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
+    shape: tuple[int, ...]
+    kernel: CountChain | State
     # Log-density of what depends on the table and its kernel does not know.
     _rest: Callable[[Point, Ints], float] | None
 
     @property
-    @abstractmethod
-    def generator(self) -> npt.NDArray[np.uint64]:
+    def generator(self) -> Words:
         """State of the kernel's generator, in place."""
+        return self.kernel.generator
 
     @property
-    @abstractmethod
     def value(self) -> Ints:
         """The table as it stands, a copy."""
+        return self.kernel.counts.reshape(self.shape).copy()
 
     @property
     def exact_conditional(self) -> bool:
@@ -165,7 +169,7 @@ class TableGibbsState(StepMethodState):
     """What changes while sampling: whether the chain has begun, the generators of the kernels, and their running sums."""
 
     fresh: bool
-    generators: list[npt.NDArray[np.uint64]]
+    generators: list[Words]
     sums: list[Floats]
     sweeps: int = field(metadata={"frozen": True})
 
@@ -184,12 +188,12 @@ class TableGibbs(AssignedStep):
     tables: Sequence[KernelTable]
 
     @property
-    def generators(self) -> list[npt.NDArray[np.uint64]]:
+    def generators(self) -> list[Words]:
         """States of the generators of the kernels."""
         return [table.generator.copy() for table in self.tables]
 
     @generators.setter
-    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+    def generators(self, states: list[Words]) -> None:
         for table, state in zip(self.tables, states, strict=True):
             table.generator[:] = state
 

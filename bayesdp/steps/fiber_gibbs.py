@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
 
@@ -190,6 +189,7 @@ class CountTable(KernelTable):
             self.chain = self.tree = TreeChain(self.target, structure, rng)
         else:
             self.chain = self.lines = Chain(self.target, rng)
+        self.kernel = self.chain
         self._laws: list[LearntLaw] = learnt_laws(model, reading, self.target) if self._rest is None else []
         self._constant: list[Floats] | None = parameters if constant else None
         self._noise: list[Floats] | None = None
@@ -291,16 +291,6 @@ class CountTable(KernelTable):
             self.chain.set_scales(scales, values)
         self.chain.set_prior(theta, shape)
         return bool(others) and changed
-
-    @property
-    def value(self) -> Ints:
-        """The table as it stands, a copy."""
-        return self.chain.counts.reshape(self.shape).copy()
-
-    @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-        return self.chain.generator
 
     @property
     def sums(self) -> Floats:

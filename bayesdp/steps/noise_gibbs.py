@@ -16,7 +16,7 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._random import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
@@ -54,7 +54,7 @@ class NoiseTable(KernelTable):
         op = rv.owner.op
         self.name = value.name
         self.invariants = op.invariants
-        self.shape: tuple[int, ...] = op.invariants.frame.shape
+        self.shape = op.invariants.frame.shape
         form = op.unit.kernel_of(op.invariants)
         self.law: str = form.kind
         if rv.ndim != len(self.shape):
@@ -70,19 +70,11 @@ class NoiseTable(KernelTable):
             model, [pt.cast(mu, "float64").flatten(), pt.cast(rate, "float64")], compile_kwargs
         )
         self._rest = log_density(model, depending_on(model, value, [rv]), self.name, compile_kwargs)
-        self.state = noise_state(self.invariants.frame.size, moves_for(self.invariants, compute=False), self.law)
+        self.state = self.kernel = noise_state(
+            self.invariants.frame.size, moves_for(self.invariants, compute=False), self.law
+        )
         self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
         self.state.generator[:] = seed_state(rng)
-
-    @property
-    def value(self) -> Ints:
-        """The noise as it stands, a copy."""
-        return self.state.counts.reshape(self.shape).copy()
-
-    @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-        return self.state.generator
 
     def refresh(self, point: Point, table: npt.ArrayLike) -> Floats:
         """Evaluate location and scale of the law, load a table into the kernel, and return the location."""
@@ -157,7 +149,7 @@ class LatticeNoiseGibbs(TableGibbs):
 class RowNoiseGibbsState(StepMethodState):
     """What changes while sampling: the generator of the kernel."""
 
-    generator: npt.NDArray[np.uint64]
+    generator: Words
     sweeps: int = field(metadata={"frozen": True})
 
 
