@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +20,11 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtri
 from scipy.stats import f as f_distribution
 
-from bayesdp._arrays import Floats, Ints, Words
+from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import nb
 
 type Numbers = npt.NDArray[Any]
+type Codes = npt.NDArray[np.uint16]
 
 FEWEST_DRAWS = 4
 """Chains with fewer draws have no diagnostics (NaN), as in ArviZ."""
@@ -208,9 +208,7 @@ def _last_below(often: Ints, size: int, share: float, smallest: int) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _fill_scores(
-    z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
-) -> None:
+def _fill_scores(z: Floats, codes: Codes, places: Ints, length: int, values: Floats, mean: Floats) -> None:
     for c in range(len(places)):
         out, mine, centre = z[c * (length + GAP) :], codes[places[c] :], mean[c]
         for i in range(length):
@@ -218,7 +216,7 @@ def _fill_scores(
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int) -> None:
+def _fill_tail(bits: Words, codes: Codes, places: Ints, length: int, last: int) -> None:
     """Pack which draws are at most `last`, the first in the lowest bit; the words behind them are 0."""
     cut = np.uint16(last)
     for c in range(len(places)):
@@ -231,9 +229,7 @@ def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def statistics_of_integers(
-    draws: Ints, table: Floats, shares: Floats, found: Floats, slow: npt.NDArray[np.bool_]
-) -> None:
+def statistics_of_integers(draws: Ints, table: Floats, shares: Floats, found: Floats, slow: Mask) -> None:
     """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of every quantity into `found`, shape (4, quantities)."""
     # Of int64 `draws`, shape (chains, draws, quantities). `table` has normal scores by twice the mean rank, from 2 on, of all draws
     # of split chains; `shares` the two quantiles that cut off the tails. `slow` is set where the range of values is too large:
@@ -277,11 +273,11 @@ def statistics_of_integers(
                 found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
                 found[3, k] = np.nan
                 continue
-            own_codes = codes[b]
+            line = codes[b]
             often[:, :width] = 0
             for i in range(length):
                 for c in range(split):
-                    often[c, own_codes[places[c] + i]] += 1
+                    often[c, line[places[c] + i]] += 1
             for v in range(width):
                 count = 0
                 for c in range(split):
@@ -289,10 +285,10 @@ def statistics_of_integers(
                 in_split[v] = in_all[v] = count
             if draws_of % 2:
                 for c in range(chains):
-                    in_all[own_codes[c * draws_of + length]] += 1
+                    in_all[line[c * draws_of + length]] += 1
             _scores(in_split, width, table, values)
             rhat, between = _ratio(often, values, width, split, length, mean)
-            _fill_scores(z, own_codes, places, length, values, mean)
+            _fill_scores(z, line, places, length, values, mean)
             found[0, k] = effective(z, bits, False, split, length, mean, ends, between, covariance)
             before = -1
             for tail in range(2):
@@ -316,7 +312,7 @@ def statistics_of_integers(
                 between = 0.0
                 for c in range(split):
                     between += (mean[c] - centre) ** 2 / (split - 1.0)
-                _fill_tail(bits, own_codes, places, length, last)
+                _fill_tail(bits, line, places, length, last)
                 found[1 + tail, k] = effective(z, bits, True, split, length, mean, ends, between, covariance)
             # Twice the distance from the median is a whole number.
             half = split * length // 2
@@ -337,8 +333,7 @@ def statistics_of_integers(
             found[3, k] = rhat if np.isnan(fold) else max(rhat, fold)
 
 
-@dataclass(frozen=True, eq=False)
-class ChainStatistics:
+class ChainStatistics(NamedTuple):
     """Diagnostics of the quantities, in their shape."""
 
     ess_bulk: Floats  # effective sample sizes of the rank-normalised draws
@@ -363,8 +358,7 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
                 found[:, part] = _of_integers(flat[..., part]) if whole else _of_block(_moved(flat[..., part]))
             if progress is not None:
                 progress(part.stop, total)
-    bulk, tail, rhat = found.reshape(3, *shape)
-    return ChainStatistics(bulk, tail, rhat)
+    return ChainStatistics(*found.reshape(3, *shape))
 
 
 def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Floats:

@@ -88,10 +88,6 @@ def csv_label(value: Any) -> str:
     (after blanks, too), or that holds a character that `printable` would not show, gets an apostrophe in front; in what
     follows, backslashes are doubled and such characters are escaped. Different labels stay different.
 
-    Parameters
-    ----------
-    value : str, int or float
-
     See Also
     --------
     label_of_csv : the label again.
@@ -110,11 +106,6 @@ def csv_label(value: Any) -> str:
 
 def label_of_csv(text: str) -> str:
     r"""The label that `csv_label` has written.
-
-    Parameters
-    ----------
-    text : str
-        A cell of a CSV file that bayesdp has written, as a CSV reader gives it.
 
     Raises
     ------
