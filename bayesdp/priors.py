@@ -85,11 +85,10 @@ class Prior:
     build: Callable[[Release, Mapping[str, Any]], pm.Model]
 
     def _of(self, name: str) -> Hyperparameter:
-        for hyper in self.hyperparameters:
-            if hyper.name == name:
-                return hyper
-        names = ", ".join(hyper.name for hyper in self.hyperparameters)
-        raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {names}")
+        known = {hyper.name: hyper for hyper in self.hyperparameters}
+        if name not in known:
+            raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {', '.join(known)}")
+        return known[name]
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All hyperparameters: those given, checked, and defaults for the others."""

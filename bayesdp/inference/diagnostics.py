@@ -133,9 +133,9 @@ def diagnosed_variable(
         flat = flat[..., which]
     statistics = chain_statistics(flat, told)
     arrays: dict[str, xr.DataArray] = {}
-    for statistic in ("ess_bulk", "ess_tail", "rhat"):
+    for statistic, found in statistics._asdict().items():
         full = np.full(judged.size, np.nan)
-        full[which] = getattr(statistics, statistic)
+        full[which] = found
         arrays[f"{name}_{statistic}"] = judged.copy(data=full.reshape(judged.shape)).rename(None)
     ess = np.minimum(statistics.ess_bulk, statistics.ess_tail)
     limits = rhat_limits(flat, statistics.rhat, variables)

@@ -76,14 +76,10 @@ def in_words(size: int) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that a process may still take: what the system has, or less if a control group (a container) limits it."""
     # `root`: where `proc` and `sys` are. None where the system does not say (other systems than Linux).
-    found = [*_of_system(root), *_of_groups(root)]
+    free, found = _entry(root / "proc/meminfo", "MemAvailable:"), list(_of_groups(root))
+    if free is not None:
+        found.append(free * 1024)
     return max(0, min(found)) if found else None
-
-
-def _of_system(root: Path) -> Iterator[int]:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            yield int(line.split()[1]) * 1024
 
 
 def _of_groups(root: Path) -> Iterator[int]:
@@ -102,16 +98,17 @@ def _of_groups(root: Path) -> Iterator[int]:
             group = mount.joinpath(*parts[:depth])
             most, taken = _text(group / limit).strip(), _text(group / used).strip()
             if most.isdigit() and taken.isdigit():  # "max": no limit
-                yield int(most) - int(taken) + _statistic(group / "memory.stat", cache)
+                # Cached files are given back when room is needed.
+                yield int(most) - int(taken) + (_entry(group / "memory.stat", cache) or 0)
 
 
-def _statistic(path: Path, name: str) -> int:
-    """An entry of ``memory.stat``, such as the size of cached files, which the system frees when it needs room; 0 if absent."""
+def _entry(path: Path, name: str) -> int | None:
+    """The number behind a name, on a line of a file; None if there is none."""
     for line in _text(path).splitlines():
         key, _, value = line.partition(" ")
         if key == name:
-            return int(value)
-    return 0
+            return int(value.split()[0])
+    return None
 
 
 def _text(path: Path) -> str:
