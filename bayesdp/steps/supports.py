@@ -56,14 +56,7 @@ _LINEAR = (
     *(IncSubtensor, AdvancedIncSubtensor, AnswersOp),
 )
 _LINEAR_SCALARS = (
-    scalar.Add,
-    scalar.Sub,
-    scalar.Mul,
-    scalar.Neg,
-    scalar.Cast,
-    scalar.Identity,
-    scalar.Second,
-    scalar.TrueDiv,
+    *(scalar.Add, scalar.Sub, scalar.Mul, scalar.Neg, scalar.Cast, scalar.Identity, scalar.Second, scalar.TrueDiv),
 )
 _ANALYTIC = (*_LINEAR, Prod, Softmax)
 _ANALYTIC_SCALARS = (
