@@ -1,8 +1,7 @@
 """Bayesian inference from differentially private releases that keep exact statistics.
 
-Every name below is imported when it is first used (PEP 562), so that ``import bayesdp``, the privacy
-arithmetic and ``bayesdp --help`` start in a moment and do not load PyMC. The rest of the package is
-reached as ``bayesdp.noise``, ``bayesdp.privacy`` and so on.
+Every name below is imported when it is first used (PEP 562), so that ``import bayesdp`` and ``bayesdp --help`` start in a moment and
+do not load PyMC. The rest of the package is reached as ``bayesdp.noise``, ``bayesdp.privacy`` and so on.
 
 Examples
 --------

@@ -3,18 +3,16 @@
 Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021), "Rank-normalization, folding, and localization: an improved R-hat",
 Bayesian Analysis 16(2). The same estimators as ArviZ's, to rounding; ArviZ computes them one quantity after the other.
 
-Of many draws of integers they are worked out in compiled code: ranks come from a table of how often each value occurs, R-hat from
-such tables of each chain, and autocovariances lag by lag until Geyer's rule stops, which most often is after a few lags. Whether draws
-are in a tail is a bit each, 64 of them in a word.
+Of many draws of integers they are worked out in compiled code: ranks and R-hat come from tables of how often each value occurs, and
+autocovariances lag by lag until Geyer's rule stops. Whether draws are in a tail is a bit each, 64 of them in a word.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +20,11 @@ from scipy.fft import next_fast_len
 from scipy.special import ndtri
 from scipy.stats import f as f_distribution
 
-from bayesdp._arrays import Floats, Ints, Words
+from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import nb
 
 type Numbers = npt.NDArray[Any]
+type Codes = npt.NDArray[np.uint16]
 
 FEWEST_DRAWS = 4
 """Chains with fewer draws have no diagnostics (NaN), as in ArviZ."""
@@ -156,31 +155,6 @@ def effective(z: Floats, bits: Words, packed: bool, chains: int, length: int, me
     return np.nan
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
-def effective_sizes(halves: Floats, found: Floats) -> None:
-    """Write the effective sample size for the mean of every quantity; NaN where it is left to a Fourier transform."""
-    # `halves` are draws of split chains, shape (quantities, chains, draws).
-    quantities, chains, length = halves.shape
-    z = np.zeros(chains * (length + GAP) + GAP)
-    mean, ends, covariance = np.zeros(chains), np.zeros(chains), np.zeros(MOST_LAGS + 4)
-    bits = np.zeros((1, 1), dtype=np.uint64)
-    for k in range(quantities):
-        centre, low, high = 0.0, halves[k, 0, 0], halves[k, 0, 0]
-        for c in range(chains):
-            draws, out = halves[k, c], z[c * (length + GAP) :]
-            mean[c] = draws.mean()
-            centre += mean[c] / chains
-            for i in range(length):
-                low, high = min(low, draws[i]), max(high, draws[i])
-                out[i] = draws[i] - mean[c]
-        between = 0.0
-        for c in range(chains):
-            between += (mean[c] - centre) ** 2 / (chains - 1.0)
-        found[k] = chains * length
-        if not high - low < _RESOLUTION:
-            found[k] = effective(z, bits, False, chains, length, mean, ends, between, covariance)
-
-
 @nb.njit(cache=True, error_model="numpy")
 def _ratio(often: Ints, values: Floats, width: int, chains: int, length: int, mean: Floats) -> tuple[float, float]:
     """R-hat of what a table says of how often each value occurs in each chain, and the variance of the means, which are written."""
@@ -234,9 +208,7 @@ def _last_below(often: Ints, size: int, share: float, smallest: int) -> int:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _fill_scores(
-    z: Floats, codes: npt.NDArray[np.uint16], places: Ints, length: int, values: Floats, mean: Floats
-) -> None:
+def _fill_scores(z: Floats, codes: Codes, places: Ints, length: int, values: Floats, mean: Floats) -> None:
     for c in range(len(places)):
         out, mine, centre = z[c * (length + GAP) :], codes[places[c] :], mean[c]
         for i in range(length):
@@ -244,7 +216,7 @@ def _fill_scores(
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length: int, last: int) -> None:
+def _fill_tail(bits: Words, codes: Codes, places: Ints, length: int, last: int) -> None:
     """Pack which draws are at most `last`, the first in the lowest bit; the words behind them are 0."""
     cut = np.uint16(last)
     for c in range(len(places)):
@@ -257,9 +229,7 @@ def _fill_tail(bits: Words, codes: npt.NDArray[np.uint16], places: Ints, length:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def statistics_of_integers(
-    draws: Ints, table: Floats, shares: Floats, found: Floats, slow: npt.NDArray[np.bool_]
-) -> None:
+def statistics_of_integers(draws: Ints, table: Floats, shares: Floats, found: Floats, slow: Mask) -> None:
     """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of every quantity into `found`, shape (4, quantities)."""
     # Of int64 `draws`, shape (chains, draws, quantities). `table` has normal scores by twice the mean rank, from 2 on, of all draws
     # of split chains; `shares` the two quantiles that cut off the tails. `slow` is set where the range of values is too large:
@@ -303,11 +273,11 @@ def statistics_of_integers(
                 found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
                 found[3, k] = np.nan
                 continue
-            own_codes = codes[b]
+            line = codes[b]
             often[:, :width] = 0
             for i in range(length):
                 for c in range(split):
-                    often[c, own_codes[places[c] + i]] += 1
+                    often[c, line[places[c] + i]] += 1
             for v in range(width):
                 count = 0
                 for c in range(split):
@@ -315,10 +285,10 @@ def statistics_of_integers(
                 in_split[v] = in_all[v] = count
             if draws_of % 2:
                 for c in range(chains):
-                    in_all[own_codes[c * draws_of + length]] += 1
+                    in_all[line[c * draws_of + length]] += 1
             _scores(in_split, width, table, values)
             rhat, between = _ratio(often, values, width, split, length, mean)
-            _fill_scores(z, own_codes, places, length, values, mean)
+            _fill_scores(z, line, places, length, values, mean)
             found[0, k] = effective(z, bits, False, split, length, mean, ends, between, covariance)
             before = -1
             for tail in range(2):
@@ -342,7 +312,7 @@ def statistics_of_integers(
                 between = 0.0
                 for c in range(split):
                     between += (mean[c] - centre) ** 2 / (split - 1.0)
-                _fill_tail(bits, own_codes, places, length, last)
+                _fill_tail(bits, line, places, length, last)
                 found[1 + tail, k] = effective(z, bits, True, split, length, mean, ends, between, covariance)
             # Twice the distance from the median is a whole number.
             half = split * length // 2
@@ -363,8 +333,7 @@ def statistics_of_integers(
             found[3, k] = rhat if np.isnan(fold) else max(rhat, fold)
 
 
-@dataclass(frozen=True, eq=False)
-class ChainStatistics:
+class ChainStatistics(NamedTuple):
     """Diagnostics of the quantities, in their shape."""
 
     ess_bulk: Floats  # effective sample sizes of the rank-normalised draws
@@ -389,20 +358,15 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
                 found[:, part] = _of_integers(flat[..., part]) if whole else _of_block(_moved(flat[..., part]))
             if progress is not None:
                 progress(part.stop, total)
-    bulk, tail, rhat = found.reshape(3, *shape)
-    return ChainStatistics(bulk, tail, rhat)
+    return ChainStatistics(*found.reshape(3, *shape))
 
 
 def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Floats:
     """The R-hat of each quantity that chains which agree exceed at a rate, given how fast each of them moves by itself.
 
-    For draws of shape (chains, draws, quantities), shape (quantities,), between `least` and `most`; the limit of that one of the two
-    R-hats (of the draws, and of their distances from the median) which exceeds its own, if one does.
-
-    Notes
-    -----
-    With M halves of chains, of N draws each, ``N (R-hat^2 - 1) + 1`` is the variance of their means, times N, over that within. For
-    draws with the autocorrelation time t it is t times an F variable with M - 1 degrees of freedom. The time is
+    Between `least` and `most`; of that one of the two R-hats (of the draws, and of their distances from the median) which exceeds its
+    limit, if one does. With M halves of chains, of N draws each, ``N (R-hat^2 - 1) + 1`` is the variance of their means, times N, over
+    that within. For draws with the autocorrelation time t it is t times an F variable with M - 1 degrees of freedom. The time is
     estimated about the mean of each half, so that chains which disagree do not look slow: from their S effective draws, all
     halves together, ``t = M N / S``. That estimate is a little short, and uncertain: F with (M - 1, S / 12) degrees
     has the tails of the ratio. Of 5,000 to 10,000 autoregressions with times from 1 to 39, in two or four chains of 100 effective
@@ -434,8 +398,7 @@ def ess_bulk(draws: Numbers) -> Floats:
 
 def ess_mean(draws: Numbers) -> Floats:
     """Effective sample size for the mean, shape ``(*quantities)``; see `chain_statistics`."""
-    quick = draws.size >= _MANY and draws.shape[1] >= LEAST_LENGTH
-    return _alone(draws, lambda draws: _ess_quickly(_halves(draws)) if quick else _ess(_halves(draws)))
+    return _alone(draws, lambda draws: _ess(_halves(draws)))
 
 
 def _alone(draws: Numbers, statistic: Callable[[Floats], Floats]) -> Floats:
@@ -575,16 +538,6 @@ def _ess(draws: Floats) -> Floats:
     tau = np.maximum(-1.0 + 2.0 * added + once, 1.0 / np.log10(size))
     moved = draws.max(axis=(1, 2)) - draws.min(axis=(1, 2)) >= _RESOLUTION
     return np.where(moved, size / tau, float(size))
-
-
-def _ess_quickly(halves: Floats) -> Floats:
-    """`_ess` of many quantities, of which most are decided after a few lags."""
-    found = np.empty(len(halves))
-    effective_sizes(halves, found)
-    left = np.isnan(found)
-    if left.any():
-        found[left] = _ess(halves[left])
-    return found
 
 
 def _autocovariances(draws: Floats) -> Floats:

@@ -45,10 +45,7 @@ def parameters_of(function: Callable[..., Any], section: str) -> str:
 
 
 def documented[F: Callable[..., Any]](shared: Mapping[str, str]) -> Callable[[F], F]:
-    """Write the sections that functions or classes share into the docstring of one, of *Parameters* those that it has.
-
-    What a docstring says itself of a parameter stays.
-    """
+    """Write shared sections into a docstring, of *Parameters* those that the function has; what it says itself of one stays."""
 
     def write(function: F) -> F:
         sections = {**shared, **sections_of(function.__doc__)}

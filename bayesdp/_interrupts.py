@@ -1,12 +1,10 @@
 """What must not end a run, or end it in good order: interrupts, a closed terminal, workers, freed memory, a full disk.
 
-Ctrl-C (SIGINT) means an interrupt where Python's own handler is in place, as it is in a script or a notebook. The command line adds
-SIGTERM, which batch schedulers send, and SIGHUP, for a terminal or connection that was closed (`bayesdp.cli.errors`). The
-library never does: in a user's process these signals are the user's.
+Ctrl-C (SIGINT) means an interrupt where Python's own handler is in place. The command line adds SIGTERM, which batch schedulers send,
+and SIGHUP, for a terminal that was closed (`bayesdp.cli.errors`). The library never does: these signals are the user's.
 
-Compiled code on disk saves time, and work goes on without it. Numba writes what it has compiled to a folder, and an error there (a
-full disk, a quota) or in what is read from there (a file that lost its end in a power cut) is an error of whatever function was
-called first: of a fit that has nothing to do with it.
+Compiled code on disk saves time, and work goes on without it: in Numba an error there (a full disk, a file that lost its end) is an
+error of whatever function was called first.
 """
 
 from __future__ import annotations
@@ -29,9 +27,6 @@ from bayesdp._text import printable
 _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that may mean an interrupt; Windows has no SIGHUP."""
 
-SHARED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGHUP") if hasattr(signal, name))
-"""Signals that a terminal sends to all processes at once; Windows has no SIGHUP."""
-
 _SECONDS = 1.0
 """How often a process looks whether it has another parent."""
 
@@ -41,13 +36,10 @@ _log = logging.getLogger(__name__)
 class Received:
     """The last signal that meant an interrupt; and, set by the command line, what else means one, and what to close off."""
 
-    # `handed_over` are signals other than SIGINT that mean an interrupt in this process, and `terminals` file descriptors that are
-    # to be closed off when the terminal is gone.
-
     def __init__(self) -> None:
         self.number: int | None = None
-        self.handed_over: tuple[int, ...] = ()
-        self.terminals: tuple[int, ...] = ()
+        self.handed_over: tuple[int, ...] = ()  # signals other than SIGINT that mean an interrupt in this process
+        self.terminals: tuple[int, ...] = ()  # file descriptors that are closed off when the terminal is gone
 
     def note(self, number: int) -> None:
         """Note a signal."""
@@ -169,7 +161,7 @@ def _is_terminal(stream: Any) -> bool:
 
 def leave_signals_to_the_main_process(*more: int) -> None:
     """In a worker: ignore Ctrl-C and a closed terminal, which reach all processes at once; the main one decides."""
-    for number in (*SHARED_SIGNALS, *more):
+    for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT), *more):  # Windows has no SIGHUP
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -192,10 +184,8 @@ def helpers_outlive_hangup() -> None:
 def end_with_parent() -> None:
     """In a worker: end this process within seconds of the end of the one that started it, however that one ends."""
     # A process that is killed cannot tell its workers, and they do not notice by themselves: they wait at a pipe whose other end
-    # they hold too, or a sibling that was forked later does, with standard output open. multiprocessing gives each worker a
-    # sentinel of the process that asked for it, by whatever method it was started. A sibling that was forked later holds a copy of
-    # its other end; but that one is told by its own sentinel, and the last one has no such sibling. On POSIX a forked process also
-    # sees that it has another parent. A thread looks, which needs no more than a moment of the interpreter.
+    # they hold too, or a sibling that was forked later does. multiprocessing gives each worker a sentinel of the process that asked
+    # for it (of which later siblings hold the other end until their own tells them); a forked process also sees another parent.
     from multiprocessing import connection, parent_process
 
     parent = parent_process()
@@ -232,8 +222,7 @@ _state = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
 def dispensable_caches() -> Iterator[None]:
     """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
     # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
-    # the code that it names, and would take an older file of that name for the code. Outside of the context numba does as it always
-    # does.
+    # the code that it names, and would take an older file of that name for the code.
     with _state.lock:
         _replace()
         _state.inside += 1

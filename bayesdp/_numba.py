@@ -1,17 +1,13 @@
 """Numba, with a cache of compiled code that looks at all compiled files of this package, and how moves are compiled.
 
 Numba keeps what it has compiled from a file until that file changes. But the code of the functions that it calls is compiled into it,
-and they may be in files that change alone, in an upgrade for example: the old code would be run without a word. Here every file
-of the package with compiled functions is part of the stamp by which Numba tells old code from new.
+and they may be in files that change alone: so every file of the package with compiled functions is part of Numba's stamp.
 
-Moves. Numba counts references to the arrays of a tuple wherever a function takes it apart. The moves only look into arrays that their
-caller holds, and make none: counting cost two thirds of a sweep (3.5 of 5.4 ms for 5,040 cells), so it is switched off. A call hands
-over every array of a state, which costs up to four times what a move itself costs (0.65 and 0.12 microseconds for a square). So moves
-are `inlined` in a sweep; a function that is called once a leaf, or seldom, need not be.
-
-The option has no public name, and so may change. Where a version of Numba does not know it, the moves are compiled with the
-counting, and are slower. A move that made an array would not compile without the counting: Numba refuses it. Numba's cache is read by
-the version that wrote it only; but it does not know of options: who changes them here has to empty it.
+Numba counts references to the arrays of a tuple wherever a function takes it apart. The moves only look into arrays that their
+caller holds: counting cost two thirds of a sweep (3.5 of 5.4 ms for 5,040 cells), so it is switched off, where a version of Numba
+knows that option, which has no public name; a move that made an array would not compile. A call hands over every array of a state,
+which costs up to four times what a move itself costs, so that moves are `inlined` in a sweep; a function that is called once a leaf,
+or seldom, need not be. Numba's cache does not know of options: who changes them here has to empty it.
 """
 
 from __future__ import annotations
@@ -52,8 +48,7 @@ def code_version() -> int:
 
 
 def _stamp_whole_package() -> None:
-    # Numba has no public way to say what compiled code depends on. Where a version has no such class, it does as it always does, and a
-    # test says so.
+    # Numba has no public way to say what compiled code depends on. Where a version has no such class, a test says so.
     locator: Any = getattr(caching, "_SourceFileBackedLocatorMixin", None)
     if locator is None:
         return

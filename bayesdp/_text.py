@@ -1,10 +1,8 @@
 r"""Text that others wrote, as it may be shown: labels, names and paths hold whatever somebody put into a file.
 
-A terminal obeys control characters: a label could clear the screen, change what was printed before, or write to the
-clipboard. Characters of direction turn around what stands beside them, and invisible ones make two labels look alike. Wherever
-bayesdp prints a label or writes it into a page or a picture, such characters are written as Python writes them in a string,
-``\x1b`` or ``\u202e``; everything else, letters that run from right to left among it, stays as it is. Values are never changed:
-this is about showing them. Nothing slow to import is imported here: ``bayesdp --help`` uses it.
+A terminal obeys control characters; characters of direction turn around what stands beside them, and invisible ones make two labels
+look alike. Wherever bayesdp shows a label, such characters are written as Python writes them in a string, ``\x1b`` or ``\u202e``;
+values are never changed. Nothing slow to import is imported here: ``bayesdp --help`` uses it.
 
 And JSON as the standard has it: no NaN, no repeated keys, and errors that say where.
 """
@@ -90,10 +88,6 @@ def csv_label(value: Any) -> str:
     (after blanks, too), or that holds a character that `printable` would not show, gets an apostrophe in front; in what
     follows, backslashes are doubled and such characters are escaped. Different labels stay different.
 
-    Parameters
-    ----------
-    value : str, int or float
-
     See Also
     --------
     label_of_csv : the label again.
@@ -112,11 +106,6 @@ def csv_label(value: Any) -> str:
 
 def label_of_csv(text: str) -> str:
     r"""The label that `csv_label` has written.
-
-    Parameters
-    ----------
-    text : str
-        A cell of a CSV file that bayesdp has written, as a CSV reader gives it.
 
     Raises
     ------
@@ -146,7 +135,6 @@ def shown(items: Iterable[Any], limit: int = 5) -> str:
 
 _LONGEST = 300
 """Most characters of an item that a message shows, and of a name that near ones are looked for."""
-
 
 _COMPARED = 10_000
 """Most names that one is compared with."""

@@ -1,8 +1,4 @@
-"""Argument checks shared by the whole library: one place, one wording.
-
-Every check returns the value it accepted, or raises an error that names the argument, what was
-wrong with it and what would have been valid.
-"""
+"""Argument checks: each returns the value it accepted, or raises an error that names the argument and what would have been valid."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Ints
 from bayesdp._text import both_lists, meant, nearest, shown
 
 __all__ = [
@@ -124,11 +121,8 @@ def choice(value: Any, options: Sequence[str], argument: str) -> str:
 
 def name_list(given: Any, argument: str) -> tuple[str, ...]:
     """A list of names, checked."""
-    if (
-        isinstance(given, (str, Mapping))
-        or not isinstance(given, Iterable)
-        or not all(isinstance(name, str) for name in given)
-    ):
+    listed = isinstance(given, Iterable) and not isinstance(given, (str, Mapping))
+    if not listed or not all(isinstance(name, str) for name in given):
         raise TypeError(f"{argument} must be a list of names, got {given!r}")
     found = tuple(given)
     if len(set(found)) < len(found):
@@ -138,7 +132,7 @@ def name_list(given: Any, argument: str) -> tuple[str, ...]:
 
 def finite_array(
     values: Any, argument: str, name_of: Callable[[int], str] = str, *, confidential: bool = False
-) -> npt.NDArray[np.float64] | npt.NDArray[np.int64]:
+) -> Floats | Ints:
     """Accept numbers that are finite and below `MAX_COUNT` in size; integers stay int64, the rest is float64."""
     # `name_of` makes of a flat position the label of the cell, for the message; where `confidential`, this shows no value.
     # Booleans, strings and objects are refused.
@@ -167,7 +161,7 @@ def integer_array(
     *,
     minimum: int | None = None,
     confidential: bool = False,
-) -> npt.NDArray[np.int64]:
+) -> Ints:
     """Accept whole numbers (an integer dtype, or floats that hold integers exactly) as int64; see `finite_array`."""
     array = finite_array(values, argument, name_of, confidential=confidential)
     flat = array.reshape(-1)
@@ -184,18 +178,14 @@ def integer_array(
 
 
 def _wrong(
-    name_of: Callable[[int], str],
-    flat: npt.NDArray[Any],
-    which: npt.NDArray[np.int64],
-    confidential: bool,
-    instead: str = "not",
+    name_of: Callable[[int], str], flat: npt.NDArray[Any], which: Ints, confidential: bool, instead: str = "not"
 ) -> str:
     """Say which value breaks a rule, and what it is where that may be told."""
     where = int(which[0])
     return f"{name_of(where)} is {instead}" if confidential else f"{name_of(where)} is {flat[where]}"
 
 
-def exact_total(values: npt.NDArray[np.int64]) -> int:
+def exact_total(values: Ints) -> int:
     """The sum of integers as a Python integer: int64 would wrap without a word."""
     # Halves of 32 bits, of which int64 adds up two thousand million.
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

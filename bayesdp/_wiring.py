@@ -1,9 +1,7 @@
 """Functions that stand above the modules that call them, by what they do.
 
-A release checks what it says of its mechanism, and saves itself; mechanisms and storage make releases, and so stand above
-them. Such a call goes through here: `bayesdp` itself, which knows everything, says at its import which function does what
-(`connect`), and the caller asks for it (`connected`). No module imports upwards in any other way; `tests/test_import.py`
-looks for it.
+`bayesdp` itself, which knows everything, says at its import which function does what (`connect`), and the caller asks for it
+(`connected`). No module imports upwards in any other way; `tests/test_import.py` looks for it.
 """
 
 from __future__ import annotations

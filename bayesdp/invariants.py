@@ -123,11 +123,9 @@ class Invariants:
         # The pivots of the reduced echelon form of the transpose are the first rows not spanned by earlier ones. Cells with equal
         # columns add nothing to the rank: one of each is enough.
         used = np.flatnonzero(np.diff(self.matrix.tocsc().indptr))
-        columns = (
-            np.unique(self.matrix[:, used].toarray(), axis=1) if used.size else np.zeros((self.matrix.shape[0], 0))
-        )
-        if columns.shape[1] == 0:
+        if not used.size:
             return np.zeros(0, dtype=np.int64)
+        columns = np.unique(self.matrix[:, used].toarray(), axis=1)
         reduced, _, rank = fmpz_mat(columns.T.astype(int).tolist()).rref()
         return np.array(echelon_pivots(reduced, rank), dtype=np.int64)
 
@@ -159,16 +157,7 @@ class Invariants:
         return rows, spl.splu(sp.csc_matrix(rows @ rows.T))
 
     def project(self, values: npt.ArrayLike) -> Floats:
-        """Project orthogonally onto ``null(A)``: remove everything that the invariants see.
-
-        Parameters
-        ----------
-        values : array_like, shape ``(..., *table)``
-
-        Returns
-        -------
-        numpy.ndarray
-            Float64, of the same shape.
+        """Project values of shape ``(..., *table)`` orthogonally onto ``null(A)``: remove everything that the invariants see.
 
         Examples
         --------
@@ -206,14 +195,12 @@ class Invariants:
         return "helmert-1" if self.nested is not None else "echelon-1"
 
     def coordinates(self, values: npt.ArrayLike) -> Floats:
-        """Orthonormal coordinates ``Q^T values`` in ``null(A)``, shape ``(..., dimension)``.
-
-        They are chosen by `coordinate_rule`.
-        """
+        """Orthonormal coordinates ``Q^T values`` in ``null(A)``, shape ``(..., dimension)``, chosen by `coordinate_rule`."""
         array = self._table(values)
         if self.nested is not None:
             return self.nested.coordinates(array)
-        return array.reshape(*self._lead(array), -1) @ self._dense_basis
+        lead = array.shape[: array.ndim - len(self.frame.shape)]
+        return array.reshape(*lead, -1) @ self._dense_basis
 
     def from_coordinates(self, coordinates: npt.ArrayLike) -> Floats:
         """The table ``Q c`` in ``null(A)`` with the given orthonormal coordinates, shape ``(..., *table)``."""
@@ -223,9 +210,6 @@ class Invariants:
         if self.nested is not None:
             return self.nested.from_coordinates(array)
         return np.asarray(array @ self._dense_basis.T).reshape(*array.shape[:-1], *self.frame.shape)
-
-    def _lead(self, array: Floats) -> tuple[int, ...]:
-        return array.shape[: array.ndim - len(self.frame.shape)]
 
     def _table(self, values: npt.ArrayLike) -> Floats:
         array = np.asarray(values, dtype=np.float64)
@@ -243,14 +227,9 @@ class Invariants:
     def through(self, query: Query) -> Invariants:
         """The linear relations between the answers of a query that these invariants make exact.
 
-        Noise that is added to the answers of a query ``W`` and respects the invariants lives on ``W null(A)``. That is
-        again a null space: of all ``b`` with ``W^T b`` in the row space of ``A``, the combinations of answers that the
+        Noise that is added to the answers of a query ``W`` of the same table and respects the invariants lives on ``W null(A)``.
+        That is again a null space: of all ``b`` with ``W^T b`` in the row space of ``A``, the combinations of answers that the
         invariants determine. What is known about noise on a table thus holds for noise on any query.
-
-        Parameters
-        ----------
-        query : Query
-            Of the same table.
 
         Returns
         -------
@@ -305,7 +284,6 @@ def echelon_pivots(echelon: fmpz_mat, rank: int) -> list[int]:
 
 def _echelon_basis(matrix: sp.csr_array, independent: Ints) -> Floats:
     """Orthonormal basis of the null space by the rule ``echelon-1`` of `Invariants.coordinate_rule`, shape (cells, n)."""
-    # `matrix`, shape (rows, cells). `independent`: rows that form a basis of its row space.
     cells = matrix.shape[1]
     if not len(independent):
         return np.eye(cells)
@@ -368,14 +346,12 @@ def _matrix_through(matrix: sp.csr_array, query: Query) -> Relations:
     if matrix.nnz:
         kernel, nullity = fmpz_mat(dense[: matrix.shape[0]].astype(int).tolist()).nullspace()
         if not nullity:
-            relations = fmpz_mat(np.eye(frame.size, dtype=int).tolist())
-            return _stated(relations, frame)
+            return _stated(fmpz_mat(np.eye(frame.size, dtype=int).tolist()), frame)
         asked = asked * fmpz_mat([row[:nullity] for row in kernel.tolist()])
     left, count = asked.transpose().nullspace()
     if not count:
         return [], frame
-    relations = fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll()
-    return _stated(relations, frame)
+    return _stated(fmpz_mat([row[:count] for row in left.tolist()]).transpose().lll(), frame)
 
 
 def _stated(relations: fmpz_mat, frame: Frame) -> Relations:

@@ -7,9 +7,8 @@
 ``shares``        sizes of areas, and shares of the other dimensions' cells that vary by area
 ================  ===========================================================================================
 
-They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``).
-
-``bayesdp --help`` reads them, so that nothing slow to import, NumPy included, is imported with this module.
+They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``). ``bayesdp --help`` reads
+them, so that nothing slow to import, NumPy included, is imported with this module.
 """
 
 from __future__ import annotations
@@ -35,27 +34,13 @@ Log-normal rather than half-normal: a scale of few groups has no mode at zero th
 
 @dataclass(frozen=True)
 class Hyperparameter:
-    """One hyperparameter.
-
-    Parameters
-    ----------
-    name : str
-        Its name, in Python and on the command line.
-    default : float, bool, str or None
-        Its value if none is given. None: found from published numbers, as `text` says.
-    text : str
-        What it is.
-    kind : {"positive", "nonnegative", "boolean", "text"} or tuple of str
-        What values it takes; a tuple lists them.
-    default_text : str
-        Short text for a default of None, such as "published".
-    """
+    """One hyperparameter: its name, in Python and on the command line, its default, what it is, and what values it takes."""
 
     name: str
-    default: Any
+    default: Any  # None: found from published numbers, as `text` says
     text: str
-    kind: str | tuple[str, ...] = "positive"
-    default_text: str = "published"
+    kind: str | tuple[str, ...] = "positive"  # or "nonnegative", "boolean", "text"; a tuple lists the values
+    default_text: str = "published"  # for a default of None
 
     def checked(self, value: Any) -> Any:
         """Accept a value, or raise an error that names the hyperparameter."""
@@ -90,34 +75,20 @@ class Hyperparameter:
 
 @dataclass(frozen=True)
 class Prior:
-    """A default prior.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    title : str
-        What it says, in a few words.
-    formula : str
-        The model, line by line.
-    hyperparameters : tuple of Hyperparameter
-        What can be set.
-    build : callable
-        Release and checked hyperparameters to a model with the counts ``x``.
-    """
+    """A default prior: its name, what it says in a few words, the model line by line, and what can be set."""
 
     name: str
     title: str
     formula: str
     hyperparameters: tuple[Hyperparameter, ...]
+    # Of a release and checked hyperparameters: a model with the counts ``x``.
     build: Callable[[Release, Mapping[str, Any]], pm.Model]
 
     def _of(self, name: str) -> Hyperparameter:
-        for hyper in self.hyperparameters:
-            if hyper.name == name:
-                return hyper
-        names = ", ".join(hyper.name for hyper in self.hyperparameters)
-        raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {names}")
+        known = {hyper.name: hyper for hyper in self.hyperparameters}
+        if name not in known:
+            raise ValueError(f"the prior {self.name!r} has no hyperparameter {name!r}; it has {', '.join(known)}")
+        return known[name]
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All hyperparameters: those given, checked, and defaults for the others."""
@@ -153,16 +124,6 @@ def published_mean(release: Release) -> float:
     The exact grand total, or the sum of exact values that cover the whole table, over the number of cells.
     Without one, the average of a noisy measurement that covers the table. At least 1, so that it can be the
     mean of a prior; 1 if nothing covers the table.
-
-    Parameters
-    ----------
-    release : Release
-        What was published.
-
-    Returns
-    -------
-    float
-        In counts.
 
     Examples
     --------
@@ -412,17 +373,10 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
     Parameters
     ----------
     release : Release
-        What was published.
     prior : {"independent", "log-linear", "hierarchical", "shares"}
-        Which prior.
     **hyper
         Its hyperparameters; ``PRIORS[prior].hyperparameters`` lists them with their defaults, and
         ``PRIORS[prior].formula`` is the model.
-
-    Returns
-    -------
-    pymc.Model
-        Sample it with `bayesdp.sample` or ``pm.sample``.
 
     Raises
     ------
@@ -447,18 +401,7 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
 
 
 def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -> str:
-    """The prior that `build_model` gives a release, in words and formulas, with its numbers; for a report.
-
-    Parameters
-    ----------
-    release, prior, **hyper
-        As for `build_model`.
-
-    Returns
-    -------
-    str
-        Several lines.
-    """
+    """The prior that `build_model` gives a release, in words and formulas, with its numbers; for a report."""
     chosen = _prior_of(prior)
     values = chosen.checked(hyper)
     if "mean" in values and values["mean"] is None:

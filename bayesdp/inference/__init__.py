@@ -13,19 +13,6 @@ from bayesdp.steps import FiberGibbs
 from bayesdp.storage.journal import holds_draws, remove_journal
 
 __all__ = [
-    "ConfidentialCounts",
-    "FiberGibbs",
-    "FlatCounts",
-    "add_log_likelihood",
-    "add_prior_predictive",
-    "annotate",
-    "diagnose",
-    "feasible_point",
-    "holds_draws",
-    "observe",
-    "releases_of",
-    "remove_journal",
-    "sample",
-    "set_release",
-    "tells_of_draws",
-]
+    "ConfidentialCounts", "FiberGibbs", "FlatCounts", "add_log_likelihood", "add_prior_predictive", "annotate", "diagnose",
+    "feasible_point", "holds_draws", "observe", "releases_of", "remove_journal", "sample", "set_release", "tells_of_draws",
+]  # fmt: skip

@@ -1,12 +1,9 @@
-"""Releases, guarantees, limits of the cells and diagnostics, added to the draws of a posterior.
-
-Also what holds cells that do not move: answers whose laws rule out the next count; or nothing, and they have no other one.
-"""
+"""Releases, guarantees, limits of the cells and diagnostics, added to the draws of a posterior; and what holds cells in place."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -36,14 +33,7 @@ _CELLS, _ANSWERS = 3, 3
 """Of cells that do not move: how many are named, and how many of the answers that hold one."""
 
 
-def annotate(
-    tree: xr.DataTree,
-    model: pm.Model,
-    *,
-    seed: Any = None,
-    command: str = "",
-    told: Callable[[str, int, int], None] | None = None,
-) -> xr.DataTree:
+def annotate(tree: xr.DataTree, model: pm.Model, *, seed: Any = None) -> xr.DataTree:
     """Add release, guarantee, fiber, diagnostics and versions to the result of ``pm.sample``.
 
     Parameters
@@ -53,10 +43,6 @@ def annotate(
         The model that was sampled.
     seed : object, optional
         Seed of the sampler, for the record; the noise of a release has none here.
-    command : str, optional
-        The command line that made it.
-    told : callable, optional
-        For progress; see `diagnose`.
 
     Returns
     -------
@@ -71,10 +57,10 @@ def annotate(
         If a draw of the counts does not agree with the exact answers.
     """
     tables = Tables.of(model)
-    tables.add_releases(tree, model, seed, command)
+    tables.add_releases(tree, model, seed)
     fixed, tied = tables.add_limits(tree, model, take_ends(tree))
-    held = partial(what_holds, model)
-    tree["diagnostics"] = xr.DataTree(diagnose(tree["posterior"].to_dataset(), fixed, told, tied, held))
+    posterior = tree["posterior"].to_dataset()
+    tree["diagnostics"] = xr.DataTree(diagnose(posterior, fixed, tied=tied, held=partial(what_holds, model)))
     return tree
 
 
@@ -106,7 +92,7 @@ class Tables:
         """The ending of the names of a table's groups: nothing for the first table."""
         return "" if name == self.names[0] else f"_{name}"
 
-    def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any, command: str) -> None:
+    def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any) -> None:
         """Add attributes, releases and guarantees, which is quick; plots and reports can read the tree from then on."""
         tree.attrs.update(
             {
@@ -114,7 +100,7 @@ class Tables:
                 "pymc_version": pm.__version__,
                 "numpy_version": np.__version__,
                 "seed": "not recorded" if seed is None else str(seed),
-                "command": command,
+                "command": "",
                 "prior": model.str_repr(),
                 "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
@@ -217,14 +203,10 @@ def _limits(fiber: Fiber, frame: Frame, name: str) -> xr.Dataset:
 
 
 def at_rest(model: pm.Model, name: str, draws: xr.DataArray, free: Mask) -> Mask:
-    """Of the free cells that never moved in any chain, those at 0 that nothing holds there, and those that can be nowhere else.
-
-    Nothing holds a cell that one of a hundred tables of each chain leaves another count, all other cells as they are: lines of single
-    cells are drawn from exactly, so that others are improbable. Above 0 bounded laws make none so improbable, and the cell is told
-    of. That a cell has one count in all tables within the laws (which may leave gaps) is found by integer programs, of tables of up
-    to `EXACT_CELLS` cells. Under unbounded noise, and where something else depends on the counts, no cell is at rest. After the first
-    cell that is not, no more are looked at.
-    """
+    """Of the free cells that never moved in any chain, those at 0 that nothing holds there, and those that can be nowhere else."""
+    # Nothing holds a cell that one of a hundred tables of each chain leaves another count, all other cells as they are: lines of
+    # single cells are drawn from exactly, so that others are improbable. Above 0 bounded laws make none so improbable. That a cell
+    # has one count in all tables within the laws is found by integer programs. No more are looked at after the first not at rest.
     flat = draws.transpose("chain", "draw", ...).values.reshape(draws.sizes["chain"], draws.sizes["draw"], -1)
     rest = np.zeros(free.size, dtype=np.bool_)
     still = np.flatnonzero(free.reshape(-1) & (flat == flat[0, 0]).all(axis=(0, 1)))

@@ -14,7 +14,7 @@ from scipy.special import lambertw
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import FEWEST_DRAWS, chain_statistics, rhat_by_chance
 from bayesdp._text import printable
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, missed_modes_of_draws
@@ -42,16 +42,15 @@ _SLOW = 30
 
 def diagnose(
     posterior: xr.Dataset,
-    determined: dict[str, npt.NDArray[np.bool_]],
+    determined: dict[str, Mask],
     told: Callable[[str, int, int], None] | None = None,
     tied: Mapping[str, TiedGroups] | None = None,
     held: Callable[[str, xr.DataArray, xr.DataArray], str] | None = None,
 ) -> xr.Dataset:
     """Effective sample sizes and R-hat of every free quantity, and a verdict.
 
-    A constant chain looks perfect to the usual formulas (its effective sample size is the number of draws). Cells that
-    the exact answers determine are therefore left out (NaN), and a free cell that never moved counts as not converged. Parameters that
-    are exactly 0 or 1 in every draw are left out, too.
+    A constant chain looks perfect to the usual formulas. Cells that the exact answers determine are therefore left out (NaN), and
+    a free cell that never moved counts as not converged. Parameters that are exactly 0 or 1 in every draw are left out, too.
 
     Parameters
     ----------
@@ -73,26 +72,23 @@ def diagnose(
         ``{name}_ess_bulk``, ``{name}_ess_tail`` (5% and 95% quantiles), ``{name}_rhat`` with the dimensions of each variable,
         and the attributes ``verdict`` (``"converged"``, ``"not judged"`` or ``"not converged"``), ``converged`` (1 or 0),
         ``message``, ``worst_rhat`` with its ``rhat_limit``, ``worst_ess`` with ``ess_limit``, ``worst_quantities`` in words,
-        ``draws_needed`` of a chain (left out where that cannot be told), and ``verdict_counts`` and ``verdict_parameters``, which are
-        judged apart: the tables in `determined`, and all other variables. With tied groups also
-        ``missed_modes`` (``"none found"``, ``"disagree"`` or ``"not judged"``), ``missed_modes_message``, and numbers of groups.
-        Where chains disagree, the verdict is ``"not converged"``.
+        ``draws_needed`` of a chain (where that can be told), and ``verdict_counts`` and ``verdict_parameters``, of the tables in
+        `determined` and of all other variables. With tied groups also ``missed_modes`` (``"none found"``, ``"disagree"`` or
+        ``"not judged"``), ``missed_modes_message``, and numbers of groups.
 
     Notes
     -----
     The limits are those of Vehtari, Gelman, Simpson, Carpenter and Buerkner (2021): R-hat at most 1.01, and 100 effective
-    draws a chain. Of many quantities some exceed 1.01 by chance: of 1,000 with 100 effective draws in each of four chains, the
-    largest is some 1.03. So the limit of a quantity is the larger one of 1.01 and what chains that agree and move as fast as
-    its chains do, each by itself, exceed in one run of 100: by the F distribution of the ratio of variances between and within
-    split chains (`bayesdp._chains.rhat_by_chance`; of independent draws in short runs), the 1% divided equally among the variables,
-    and then among the quantities of each (and the two R-hats, of the draws and of their distances from the median) by
-    Bonferroni's inequality. It is 1.2 at most, and nothing is called converged with an R-hat beyond 1.05, but for runs so short that
-    independent draws exceed these.
+    draws a chain. Of many quantities some exceed 1.01 by chance. So the limit of a quantity is the larger one of 1.01 and what
+    chains that agree and move as fast as its chains do, each by itself, exceed in one run of 100: by the F distribution of the
+    ratio of variances between and within split chains (`bayesdp._chains.rhat_by_chance`; of independent draws in short runs), the
+    1% divided equally among the variables, and then among the quantities of each and the two R-hats (of the draws and of their
+    distances from the median) by Bonferroni's inequality. It is 1.2 at most, and nothing is called converged with an R-hat beyond
+    1.05, but for runs so short that independent draws exceed these.
 
-    *Not converged* is said of what such chains would not show: R-hat above its limit, a free quantity that never
-    moved or is not finite, or an effective sample size below both 100 a chain and a 30th of the draws. *Not judged* is said
-    where nothing of the kind was seen, but there are fewer than 100 effective draws a chain, or fewer than two chains: that
-    is no sign of bad chains, but too little to call them good. ``converged`` is 1 for the verdict *converged* only.
+    *Not converged* is said of what such chains would not show: R-hat above its limit, a free quantity that never moved or is
+    not finite, or an effective sample size below both 100 a chain and a 30th of the draws. *Not judged* is said where nothing of
+    the kind was seen, but there are fewer than 100 effective draws a chain, or fewer than two chains.
     """
     chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
     found: dict[str, xr.DataArray] = {}
@@ -129,19 +125,17 @@ def diagnosed_variable(
     stuck: bool = False,
     told: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, xr.DataArray], Worst]:
-    """Diagnostics of the quantities of a variable that `judged`, which has its name, says can move, and the worst of them.
-
-    Draws have the shape (chains, draws, *quantities); `variables` of them share the rate of false alarms.
-    """
+    """Diagnostics of the quantities of a variable that `judged`, which has its name, says can move, and the worst of them."""
+    # Draws have the shape (chains, draws, *quantities); `variables` of them share the rate of false alarms.
     name, chains = str(judged.name), len(draws)
     flat, which = draws.reshape(*draws.shape[:2], -1), np.flatnonzero(judged.values)
     if len(which) < flat.shape[2]:
         flat = flat[..., which]
     statistics = chain_statistics(flat, told)
     arrays: dict[str, xr.DataArray] = {}
-    for statistic in ("ess_bulk", "ess_tail", "rhat"):
+    for statistic, found in statistics._asdict().items():
         full = np.full(judged.size, np.nan)
-        full[which] = getattr(statistics, statistic)
+        full[which] = found
         arrays[f"{name}_{statistic}"] = judged.copy(data=full.reshape(judged.shape)).rename(None)
     ess = np.minimum(statistics.ess_bulk, statistics.ess_tail)
     limits = rhat_limits(flat, statistics.rhat, variables)
@@ -159,15 +153,11 @@ def quantity_name(variable: xr.DataArray, position: int) -> str:
 
 def not_diagnosed(reason: str) -> xr.Dataset:
     """A data set in the place of diagnostics that were not computed: the verdict *not judged*, and the reason."""
-    attributes: dict[str, Any] = {
-        "verdict": "not judged",
-        "converged": 0,
-        "message": f"Convergence was not judged: {reason}.",
-    }
-    return xr.Dataset(attrs=attributes)
+    message = f"Convergence was not judged: {reason}."
+    return xr.Dataset(attrs={"verdict": "not judged", "converged": 0, "message": message})
 
 
-def _moving(draws: xr.DataArray, determined: npt.NDArray[np.bool_] | None) -> tuple[xr.DataArray, bool]:
+def _moving(draws: xr.DataArray, determined: Mask | None) -> tuple[xr.DataArray, bool]:
     """Which quantities are not determined and moved, and whether one that is not determined never moved."""
     first = draws.isel(chain=0, draw=0, drop=True)
     free = xr.ones_like(first, dtype=bool)
@@ -213,21 +203,16 @@ def _rate(quantities: int, variables: int) -> float:
 
 @dataclass(frozen=True)
 class Worst:
-    """The worst diagnostics among the quantities of one variable, which are judged apart by `kind`: counts, or parameters.
-
-    R-hat is the largest of those beyond their limits, or of all if none is: NaN where there is none, and infinite where chains stand
-    still at different values. The smallest effective size is infinite where there is none. `stuck`: a quantity that can move did
-    not; `missing`: one has draws that are not finite. `named` has names, R-hat, sizes, and how many times beyond a limit that is.
-    """
+    """The worst diagnostics among the quantities of one variable."""
 
     name: str
-    kind: str
-    rhat: float
+    kind: str  # counts, or parameters, which are judged apart
+    rhat: float  # the largest of those beyond their limits, or of all if none is; NaN where there is none
     limit: float
-    ess: float
-    stuck: bool
-    missing: bool
-    named: tuple[tuple[str, float, float, float], ...]
+    ess: float  # the smallest effective size; infinite where there is none
+    stuck: bool  # whether a quantity that can move did not
+    missing: bool  # whether one has draws that are not finite
+    named: tuple[tuple[str, float, float, float], ...]  # names, R-hat, sizes, and how many times beyond a limit that is
     quantities: int
     beyond: int
 
@@ -346,17 +331,13 @@ def _verdict_on(seen: Sequence[Worst], chains: int, draws: int) -> tuple[str, st
 
 
 def _draws_needed(seen: Sequence[Worst], chains: int, draws: int) -> float:
-    """Draws of a chain that are enough, to two digits; NaN where each chain may be in a place of its own, or nothing is known.
-
-    Effective draws grow with them, and the smallest of many estimates is below the usual size T of quantities that are alike:
-    ``log(smallest) = log T - s / sqrt(T)``, which is solved for T. Where only R-hat is too large, R-hat^2 - 1 falls as one over them.
-    """
+    """Draws of a chain that are enough, to two digits; NaN where each chain may be in a place of its own, or nothing is known."""
+    # The smallest of many estimates is below the usual size T of quantities that are alike: ``log(smallest) = log T - s / sqrt(T)``,
+    # which is solved for T. Where only R-hat is too large, R-hat^2 - 1 falls as one over the draws.
     ess, wanted = min((each.ess for each in seen), default=float("inf")), ESS_PER_CHAIN * chains
     over = max((each.rhat for each in seen if each.rhat > each.limit), default=1.0)
-    known = (
-        chains > 1 and np.isfinite(over) and np.isfinite(ess) and not any(each.stuck or each.missing for each in seen)
-    )
-    if not known or ess < _FEWEST * chains:
+    known = np.isfinite(over) and np.isfinite(ess) and not any(each.stuck or each.missing for each in seen)
+    if chains == 1 or not known or ess < _FEWEST * chains:
         return float("nan")
     s = max(_NOISE * float(norm.isf(1.0 / (1.0 + sum(each.quantities for each in seen)))), 0.0)
     usual = [size * math.exp(2.0 * lambertw(s / math.sqrt(size) / 2.0).real) for size in (wanted, ess)]

@@ -17,16 +17,12 @@ class StopOnCtrlC:
     """A context in which Ctrl-C ends sampling between two draws, and then only breaks off what can be left out.
 
     PyMC keeps the draws made so far when a ``KeyboardInterrupt`` reaches its main loop. But of chains that run one after
-    the other it ends one only, and the next one begins. And after that loop, while PyMC makes arrays of the draws or we
-    compute something from them, the interrupt would lose the draws. So here Ctrl-C is noted, and
+    the other it ends one only; and after that loop the interrupt would lose the draws. So here Ctrl-C is noted, and
 
     - before the first draw it is an interrupt like any other: there is nothing to keep;
-    - while draws are made, the first one is raised from the callback, which PyMC calls after each draw, in this chain and in every
-      later one; the second one is raised at once, in the middle of a draw, for PyMC to keep those before it;
+    - while draws are made, the first one is raised from the callback after each draw, in this chain and in every later one; the
+      second one at once, in the middle of a draw, for PyMC to keep those before it;
     - when no more draws are made it is noted, and raised in what was called by `optional` only.
-
-    The same goes for other signals that mean an interrupt (SIGTERM for the command line). Where Ctrl-C already means
-    something of the user's own, or outside the main thread, nothing is changed.
     """
 
     def __init__(self) -> None:

@@ -21,8 +21,7 @@ _REMEDY = (
 def memory_needed(model: pm.Model, given: Mapping[str, Any]) -> int:
     """Bytes that the draws take at most while ``pm.sample`` runs and its result is made."""
     # Every draw, those of the tuning too, is held with all variables and their transforms, 8 bytes a number; at the end the draws
-    # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed). Some 50 MB that do not grow
-    # with the run are left out. `given`: arguments of `pm.sample`.
+    # that are kept are copied twice (into arrays of all chains, and while diagnostics are computed).
     chains, draws, tune = planned(given)
     wanted = given.get("var_names")
     sizes = {name: size for name, size in _sizes(model).items() if wanted is None or name in wanted}
@@ -77,14 +76,10 @@ def in_words(size: int) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes that a process may still take: what the system has, or less if a control group (a container) limits it."""
     # `root`: where `proc` and `sys` are. None where the system does not say (other systems than Linux).
-    found = [*_of_system(root), *_of_groups(root)]
+    free, found = _entry(root / "proc/meminfo", "MemAvailable:"), list(_of_groups(root))
+    if free is not None:
+        found.append(free * 1024)
     return max(0, min(found)) if found else None
-
-
-def _of_system(root: Path) -> Iterator[int]:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            yield int(line.split()[1]) * 1024
 
 
 def _of_groups(root: Path) -> Iterator[int]:
@@ -103,16 +98,17 @@ def _of_groups(root: Path) -> Iterator[int]:
             group = mount.joinpath(*parts[:depth])
             most, taken = _text(group / limit).strip(), _text(group / used).strip()
             if most.isdigit() and taken.isdigit():  # "max": no limit
-                yield int(most) - int(taken) + _statistic(group / "memory.stat", cache)
+                # Cached files are given back when room is needed.
+                yield int(most) - int(taken) + (_entry(group / "memory.stat", cache) or 0)
 
 
-def _statistic(path: Path, name: str) -> int:
-    """An entry of ``memory.stat``, such as the size of cached files, which the system frees when it needs room; 0 if absent."""
+def _entry(path: Path, name: str) -> int | None:
+    """The number behind a name, on a line of a file; None if there is none."""
     for line in _text(path).splitlines():
         key, _, value = line.partition(" ")
         if key == name:
-            return int(value)
-    return 0
+            return int(value.split()[0])
+    return None
 
 
 def _text(path: Path) -> str:

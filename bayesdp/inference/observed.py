@@ -1,8 +1,4 @@
-"""What a model observes of releases, and what it has observed, so that `sample` can put it beside the posterior.
-
-A release as it is observed (cells that are there twice with one perturbation count once); the likelihood of a measurement in
-a model, with its names, shapes and dimensions; the list of what was observed.
-"""
+"""What a model observes of releases, and what it has observed, so that `sample` can put it beside the posterior."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
+from bayesdp._arrays import Floats
 from bayesdp.consistency import CountedOnceWarning, counted_once
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.distributions.registry import add_likelihood, is_discrete
@@ -39,18 +35,14 @@ def observed_once(release: Release, earlier: Sequence[Release] = (), *, quiet: b
     return replace(release, measurements=measurements)
 
 
-type Observed = tuple[str, Release, dict[str, npt.NDArray[np.float64]]]
+type Observed = tuple[str, Release, dict[str, Floats]]
 """Name of a count variable, what was observed of it, and the published numbers by the name of their ``pm.Data``."""
 
 _ATTRIBUTE = "_bayesdp_releases"
 
 
 def remember(
-    model: pm.Model,
-    release: Release,
-    name: str,
-    published: Mapping[str, npt.NDArray[np.float64]],
-    replaces: Observed | None = None,
+    model: pm.Model, release: Release, name: str, published: Mapping[str, Floats], replaces: Observed | None = None
 ) -> None:
     """Note in the model through which release a table was observed, with the names and values of its ``pm.Data``."""
     entry, known = (name, release, dict(published)), observed_by(model)
@@ -76,14 +68,12 @@ def releases_of(model: pm.Model) -> tuple[tuple[str, Release], ...]:
     )
 
 
-def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.NDArray[np.float64]] | None:
-    """Values for the data of a model that has observed some releases, of other releases with the same structure."""
-    # `releases`: one for each that the model has observed, in that order. Returns them by name of the `pm.Data`; None if the
-    # model has not observed as many releases, or if one lacks something that was observed.
+def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, Floats] | None:
+    """Values for the ``pm.Data`` of a model, of a release in the place of each that it has observed; None if something is lacking."""
     noted = observed_by(model)
     if len(noted) != len(releases):
         return None
-    found: dict[str, npt.NDArray[np.float64]] = {}
+    found: dict[str, Floats] = {}
     for (_, observed, published), release in zip(noted, releases, strict=True):
         mine, theirs = (published_numbers(one) for one in (observed, observed_once(release, quiet=True)))
         if not set(mine) <= set(theirs):
@@ -96,9 +86,9 @@ def numbers_of(model: pm.Model, releases: Sequence[Release]) -> dict[str, npt.ND
     return found
 
 
-def published_numbers(release: Release) -> dict[tuple[object, ...], npt.NDArray[np.float64]]:
+def published_numbers(release: Release) -> dict[tuple[object, ...], Floats]:
     """The published numbers in the order of a release, by query and sign, and by number where one query is there several times."""
-    found: dict[tuple[object, ...], npt.NDArray[np.float64]] = {}
+    found: dict[tuple[object, ...], Floats] = {}
     parts = [(m.query, "~", m.values.reshape(-1)[~m.unmeasured.reshape(-1)]) for m in release.measurements]
     parts += [(exact.query, exact.sign, exact.values.reshape(-1)) for exact in release.exact]
     for query, sign, values in parts:

@@ -1,8 +1,4 @@
-"""Put a release into a PyMC model, or another one in its place; a first table for it.
-
-Answers about the same records have one perturbation: a variable of the model says so. The second argument of `observe` is the
-statistic itself where a release is about statistics.
-"""
+"""Put a release into a PyMC model, or another one in its place; a first table for it."""
 
 from __future__ import annotations
 
@@ -47,10 +43,9 @@ def observe(release: Release, x: Any) -> None:
     Every noisy measurement becomes an observed variable with its exact likelihood, every exact part an observed
     variable that holds the counts on their fiber. Several releases about one table are several calls.
 
-    The published numbers are ``pm.Data``. They are called after the observed variables: ``noisy_published``,
-    ``exact_published``, then ``noisy_2_published`` and so on, with the measurement's own name in the place of ``noisy`` where it
-    has one. `bayesdp.set_release` replaces them all by another release of the same table, checked. `pm.set_data` replaces
-    one, unchecked until the model is sampled; the result is then no longer that of the release, which is left out of it.
+    The published numbers are ``pm.Data``: ``noisy_published``, ``exact_published``, then ``noisy_2_published`` and so on, with the
+    measurement's own name in the place of ``noisy`` where it has one. `bayesdp.set_release` replaces them all by another release of
+    the same table, checked. `pm.set_data` replaces one, unchecked until the model is sampled; the result then leaves the release out.
 
     Parameters
     ----------
@@ -69,10 +64,9 @@ def observe(release: Release, x: Any) -> None:
     ValueError
         If the dimensions or the shape do not match, no table agrees with the exact answers, the prior is flat and some cell
         has no upper bound, the release contradicts one that was observed before, or it was observed before: the same query
-        with the same numbers, as when a notebook cell is run again, which would count the data twice (fewer than four numbers
-        may agree by chance, and are refused with the same noise law only); or a cell has two values under a law that gives one
-        cell one value, such as that of cell keys. Different releases of one table are welcome. Two
-        draws of noise that happen to be equal go into one `Release` as two measurements.
+        with the same numbers, as when a notebook cell is run again (fewer than four numbers may agree by chance, and are refused
+        with the same noise law only); or a cell has two values under a law that gives one cell one value. Two draws of noise that
+        happen to be equal go into one `Release` as two measurements.
 
     Warns
     -----
@@ -195,7 +189,6 @@ def _observe_exact(model: pm.Model, exact: Exact, x: Any) -> Any:
 
 def _observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measured], data: Sequence[Any]) -> None:
     """Add the term of answers about the same records, where two answers may be; releases observed before are part of it."""
-    # `x`: the counts. `measurements`: that the model has just observed. `data`: their published numbers.
     known = [
         (measured, model[name])
         for variable, release, published in observed_by(model)
@@ -212,17 +205,16 @@ def _observe_same_records(model: pm.Model, x: Any, measurements: Sequence[Measur
     parts = [(part, numbers) for part, numbers in parts if part.shared.any()]
     before = {id(numbers) for _, numbers in known}
     count = sum(id(numbers) in before for _, numbers in parts)
-    if count == len(parts) or not _overlap([part for part, _ in parts]):
+    shared_parts, published_of = [part for part, _ in parts], [numbers for _, numbers in parts]
+    if count == len(parts) or not _overlap(shared_parts):
         return
+    tables = [rows for part in shared_parts if (rows := rows_of(model, part.law)) is not None]
     SameRecords(
         free_name(model, "same_records"),
         x,
-        [
-            *(numbers for _, numbers in parts),
-            *(rows for part, _ in parts if (rows := rows_of(model, part.law)) is not None),
-        ],
-        parts=[part for part, _ in parts],
-        known=count if _overlap([part for part, _ in parts[:count]]) else 0,
+        [*published_of, *tables],
+        parts=shared_parts,
+        known=count if _overlap(shared_parts[:count]) else 0,
         observed=np.int64(0),
     )
 
@@ -239,10 +231,8 @@ def _overlap(parts: Sequence[SharedPart]) -> bool:
 
 def _observe_statistics(release: Release, statistic: Any) -> None:
     """Add the noisy part of a release of statistics to the current model."""
-    # `release`: about statistics. `statistic`, shape `(*frame)`: the confidential statistics as a function of the parameters of the
-    # model; of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
-    # triangle is taken. One that is no variable of the model becomes one, `pm.Deterministic("true_statistic", ...)`, so that its
-    # posterior is recorded.
+    # `statistic`: of a single one without a name, a scalar; of a covariance matrix, its elements or the matrix, of which the upper
+    # triangle is taken. One that is no variable of the model becomes one, so that its posterior is recorded.
     model = pm.modelcontext(None)
     if any(observed == release for _, observed, _ in observed_by(model)):
         raise ValueError(
@@ -329,7 +319,7 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     ...     x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0), dims=first.dims)
     ...     bdp.observe(first, x)
     >>> bdp.set_release(model, second)
-    >>> [own == second for _, own in bdp.inference.releases_of(model)]
+    >>> [known == second for _, known in bdp.inference.releases_of(model)]
     [True]
     """
     if not isinstance(release, Release):
@@ -385,17 +375,15 @@ def _difference(old: Release, new: Release) -> str | None:
             f"{len(old.exact)}"
         )
     for mine, theirs in zip(old.measurements, new.measurements, strict=True):
-        pairs: dict[str, tuple[Any, Any]] = {
-            "noise law": (mine.law, theirs.law),
-            "invariants of the noise": (mine.invariants, theirs.invariants),
-        }
+        asked = described(mine.query)
         if mine.query != theirs.query:
-            return f"it measures {described(theirs.query)}, not {described(mine.query)}"
-        for what, (before, after) in pairs.items():
-            if before != after:
-                return f"the {what} of {described(mine.query)} is {after}, not {before}"
+            return f"it measures {described(theirs.query)}, not {asked}"
+        if mine.law != theirs.law:
+            return f"the noise law of {asked} is {theirs.law}, not {mine.law}"
+        if mine.invariants != theirs.invariants:
+            return f"the invariants of the noise of {asked} is {theirs.invariants}, not {mine.invariants}"
         if not np.array_equal(mine.unmeasured, theirs.unmeasured):
-            return f"other answers of {described(mine.query)} were not published"
+            return f"other answers of {asked} were not published"
     for before, after in zip(old.exact, new.exact, strict=True):
         if (before.query, before.sign) != (after.query, after.sign):
             return (
@@ -412,11 +400,6 @@ def feasible_point(release: Release) -> xr.DataArray:
     Parameters
     ----------
     release : Release
-
-    Returns
-    -------
-    xarray.DataArray of int64
-        With the dimensions of the release.
 
     Raises
     ------

@@ -17,15 +17,7 @@ _MOST_MOVES = 1e7
 
 
 def add_prior_predictive(tree: xr.DataTree, model: pm.Model, *, draws: int = 200, random_seed: Any = None) -> bool:
-    """Add the groups ``prior`` and ``prior_predictive`` to a result, where they can be had in reasonable time.
-
-    Parameters
-    ----------
-    tree : xarray.DataTree
-        Result of `sample`; changed in place.
-    model : pymc.Model
-    draws : int
-    random_seed : object, optional
+    """Add the groups ``prior`` and ``prior_predictive`` to a result, in place, where they can be had in reasonable time.
 
     Returns
     -------
@@ -83,25 +75,19 @@ def _share_perturbations(prior: xr.DataTree, model: pm.Model, random_seed: Any) 
 def add_log_likelihood(tree: xr.DataTree, model: pm.Model | None = None, **kwargs: Any) -> xr.DataTree:
     """Add the group ``log_likelihood`` with the noisy measurements, and without the exact answers.
 
-    ``pm.compute_log_likelihood`` takes all observed variables. The exact answers are one of them, with log-likelihood 0 at every
-    draw: ArviZ then asks which one is meant. With one noisy measurement, ``az.loo`` and ``az.compare`` work without
-    arguments on what this function adds; with several, pass ``var_name``. What leaving out one noisy number means under exact
-    answers is in ``docs/ENTRIES.md``. Under laws that perturb the same records once (cell keys) each number has the log-likelihood
-    that it has by itself: of answers about the same records the sum counts each.
+    ``pm.compute_log_likelihood`` takes the exact answers, too, with log-likelihood 0 at every draw: ArviZ then asks which one is
+    meant. With one noisy measurement, ``az.loo`` and ``az.compare`` work without arguments on what this function adds; with several,
+    pass ``var_name``. What leaving out one noisy number means under exact answers is in ``docs/ENTRIES.md``. Under laws that perturb
+    the same records once (cell keys) each number has the log-likelihood that it has by itself.
 
     Parameters
     ----------
     tree : xarray.DataTree
-        Result of `bayesdp.sample` or ``pm.sample``; changed in place.
+        Changed in place.
     model : pymc.Model, optional
         The current one if left out.
     **kwargs
         As for ``pm.compute_log_likelihood``.
-
-    Returns
-    -------
-    xarray.DataTree
-        The same tree.
 
     Raises
     ------

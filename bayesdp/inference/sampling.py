@@ -1,7 +1,4 @@
-"""Sample a model; the result has the releases, guarantees and diagnostics beside the draws.
-
-In two stages, so that what was drawn can be saved before anything else is done with it.
-"""
+"""Sample a model, in two stages, so that what was drawn can be saved before releases and diagnostics are put beside it."""
 
 from __future__ import annotations
 
@@ -13,12 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
+from bayesdp._arrays import Mask
 from bayesdp._interrupts import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.hierarchies.modes import TiedGroups
@@ -63,7 +59,7 @@ def sample(
     draws : int
         Draws to keep, a chain.
     tune : int, optional
-        Draws before them, in which steps adapt, and which are thrown away; PyMC's own default (1000) if left out.
+        Draws before them, in which steps adapt; PyMC's own default (1000) if left out.
     chains : int, optional
         At least two tell whether they agree. PyMC's default: as many as `cores`, at least two.
     cores : int, optional
@@ -83,10 +79,10 @@ def sample(
     memory_check : bool
         Refuse before sampling what needs more memory than there is.
     journal : path, optional
-        A folder to which draws are written as they come, with the state of the sampler, every few seconds; made if there is none.
-        Whatever ends the process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives
-        the draws that it would have given. The folder stays until you remove it: do so when the result is saved. If the disk is full,
-        sampling goes on with a warning, and the draws in it end there. Not for nutpie, and not for `trace`.
+        A folder to which draws are written as they come, with the state of the sampler; made if there is none. Whatever ends the
+        process, the same call with ``resume=True`` goes on from there: with a seed, on the same machine, it gives the draws that it
+        would have given. The folder stays until you remove it. If the disk is full, sampling goes on with a warning, and the draws
+        in it end there. Not for nutpie, and not for `trace`.
     resume : bool
         Go on with the draws in `journal`; begin where there are none. They must be of the same model, numbers, options, seed
         and versions; processes may be more or fewer. `draws` may be more than then: a run that has ended goes on, without tuning
@@ -104,13 +100,10 @@ def sample(
         ``diagnostics``.
 
         Ctrl-C ends sampling after the draw that is being made, in all chains, pressed again in the middle of it, and what was
-        drawn is returned, with the attribute ``interrupted`` of the tree; diagnostics are then computed only where that takes
-        a moment. (Before the first draw that is kept it is an interrupt like any other.) Ctrl-C after the last draw leaves out
-        what is being computed from the draws, the limits of ``fiber`` or the diagnostics, which then say so: the draws are
-        returned. If anything fails after sampling, the draws are in the attribute ``draws`` of the error
-        (``sys.last_exc.draws`` in an interactive session).
-
-        A run that was stopped and went on has the attribute ``resumed``: how often.
+        drawn is returned, with the attribute ``interrupted``; diagnostics are then computed only where that takes a moment.
+        (Before the first draw it is an interrupt like any other.) Ctrl-C after the last draw leaves out what is being computed
+        from the draws. If anything fails after sampling, the draws are in the attribute ``draws`` of the error
+        (``sys.last_exc.draws`` in an interactive session). A run that went on has the attribute ``resumed``: how often.
 
     Raises
     ------
@@ -147,19 +140,11 @@ def sample(
     >>> bool((posterior.posterior["x"].sum("county") == 100).all())
     True
     """
-    stated = {
-        "tune": tune,
-        "chains": chains,
-        "cores": cores,
-        "random_seed": random_seed,
-        "step": step,
-        "initvals": initvals,
-        "nuts_sampler": nuts_sampler,
-        "model": model,
-    }
     # What was not given is left to PyMC.
+    chosen: dict[str, Any] = {"tune": tune, "chains": chains, "cores": cores, "random_seed": random_seed, "step": step}
+    chosen |= {"initvals": initvals, "nuts_sampler": nuts_sampler, "model": model}
     kwargs |= {"draws": draws, "progressbar": progressbar, "quiet": quiet}
-    kwargs |= {name: value for name, value in stated.items() if value is not None}
+    kwargs |= {name: value for name, value in chosen.items() if value is not None}
     model = pm.modelcontext(model)
     if resume and journal is None:
         raise ValueError("resume=True needs the journal= to go on from")
@@ -203,7 +188,7 @@ class Drawn:
     # Draws, releases, limits of the cells, and in the place of diagnostics the reason why there are none yet: all that a file needs.
     tree: xr.DataTree
     # For each table, which cells have one possible value, or are at rest; None if Ctrl-C interrupted working that out.
-    fixed: dict[str, npt.NDArray[np.bool_]] | None
+    fixed: dict[str, Mask] | None
     # For tables that were moved as hierarchies, the groups of which chains began at different ends.
     tied: dict[str, TiedGroups]
 
@@ -226,7 +211,7 @@ def drawn(
     note_run(tree, resumed=0 if written is None else written.resumed, interrupted=stop.interrupted)
     with attach_draws(tree):
         tables = Tables.of(model)
-        tables.add_releases(tree, model, given.get("random_seed"), "")
+        tables.add_releases(tree, model, given.get("random_seed"))
         ends = take_ends(tree)
         # This usually takes a moment: it is done after a Ctrl-C that has ended sampling, and skipped at a later one.
         limits = stop.optional(lambda: tables.add_limits(tree, model, ends))

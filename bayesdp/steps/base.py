@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -20,8 +21,10 @@ from pymc.util import get_random_generator, get_value_vars_from_user_vars
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._validate import positive_integer
+from bayesdp.fibers.chain import CountChain
+from bayesdp.fibers.kernel.state import State
 
 type Point = Mapping[str, npt.NDArray[Any]]
 
@@ -33,11 +36,8 @@ _MOST_COMPILED = 6
 
 
 stop_request = SimpleNamespace(asked=False)
-"""Whether sampling was asked to stop: chains that have not begun then do not begin.
-
-PyMC takes Ctrl-C in one of several chains that run one after the other for the end of that chain, and begins the next one, for
-which a large table first has to be put on its fiber and scattered. A chain in a process of its own has another one, never set.
-"""
+"""Whether sampling was asked to stop: chains that have not begun then do not begin. (Of Ctrl-C PyMC ends one chain, and begins the
+next one, for which a large table first has to be put on its fiber.) A chain in a process of its own has another one, never set."""
 
 
 class AssignedStep(BlockedStep):
@@ -93,18 +93,20 @@ class KernelTable(ABC):
     """One variable, and the kernel that moves it. Nothing is tuned, and no sums are kept, unless a table says so."""
 
     name: str
+    shape: tuple[int, ...]
+    kernel: CountChain | State
     # Log-density of what depends on the table and its kernel does not know.
     _rest: Callable[[Point, Ints], float] | None
 
     @property
-    @abstractmethod
-    def generator(self) -> npt.NDArray[np.uint64]:
+    def generator(self) -> Words:
         """State of the kernel's generator, in place."""
+        return self.kernel.generator
 
     @property
-    @abstractmethod
     def value(self) -> Ints:
         """The table as it stands, a copy."""
+        return self.kernel.counts.reshape(self.shape).copy()
 
     @property
     def exact_conditional(self) -> bool:
@@ -167,7 +169,7 @@ class TableGibbsState(StepMethodState):
     """What changes while sampling: whether the chain has begun, the generators of the kernels, and their running sums."""
 
     fresh: bool
-    generators: list[npt.NDArray[np.uint64]]
+    generators: list[Words]
     sums: list[Floats]
     sweeps: int = field(metadata={"frozen": True})
 
@@ -175,9 +177,8 @@ class TableGibbsState(StepMethodState):
 class TableGibbs(AssignedStep):
     """Moves every table in turn; its first two statistics, in the order of their names, are means over the tables."""
 
-    # They are the share of moves that changed a table, and the share of proposals that were accepted.
-    # A chain begins at its first step, when the other variables have their values; `generators` belongs to the sampling state,
-    # which PyMC resets between chains.
+    # They are the share of moves that changed a table, and the share of proposals that were accepted. A chain begins at its first
+    # step, when the other variables have their values. PyMC resets the sampling state between chains.
 
     _state_class = TableGibbsState
 
@@ -187,12 +188,12 @@ class TableGibbs(AssignedStep):
     tables: Sequence[KernelTable]
 
     @property
-    def generators(self) -> list[npt.NDArray[np.uint64]]:
+    def generators(self) -> list[Words]:
         """States of the generators of the kernels."""
         return [table.generator.copy() for table in self.tables]
 
     @generators.setter
-    def generators(self, states: list[npt.NDArray[np.uint64]]) -> None:
+    def generators(self, states: list[Words]) -> None:
         for table, state in zip(self.tables, states, strict=True):
             table.generator[:] = state
 
@@ -207,13 +208,7 @@ class TableGibbs(AssignedStep):
             table.sums = sums
 
     def setup_chain(self, rng: Any, tune: int, draws: int) -> None:
-        """Take the generator of a chain; its first step moves the table to a feasible start.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If `bayesdp.sample` was asked to stop: a chain that has not begun does not begin.
-        """
+        """Take the generator of a chain; its first step moves the table to a feasible start."""
         if stop_request.asked:
             raise KeyboardInterrupt
         super().setup_chain(rng, tune, draws)
@@ -244,12 +239,8 @@ class TableGibbs(AssignedStep):
         return new, [dict(zip(names, shares.tolist(), strict=True))]
 
 
-@dataclass(frozen=True, eq=False)
-class RemainingDensity:
-    """A part of a log-density: a function of value variables, and of inputs whose values come from one release."""
-
-    expression: Any
-    inputs: tuple[tuple[Any, npt.NDArray[Any]], ...]
+type RemainingDensity = tuple[Any, Any, npt.NDArray[Any]]
+"""A part of a log-density, as an expression of value variables and of an input; that input; and its values, of one release."""
 
 
 def compiled(
@@ -283,12 +274,9 @@ def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[
     """Whether two functions are the same: value variables by identity, other inputs by place and type."""
     if len(known) != len(inputs) or len(graph) != len(outputs):
         return False
-    if any(
-        a is not b and (a.owner, a.name, a.type) != (b.owner, b.name, b.type)
-        for a, b in zip(known, inputs, strict=True)
-    ):
-        return False
-    return bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
+    pairs = zip(known, inputs, strict=True)
+    alike = all(a is b or (a.owner, a.name, a.type) == (b.owner, b.name, b.type) for a, b in pairs)
+    return alike and bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
 
 
 def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
@@ -318,27 +306,20 @@ def log_density(
     if not terms and not more:
         return None
     known: Any = model.logp(vars=list(terms), sum=True) if terms else 0.0
-    expression: Any = sum((rest.expression for rest in more), known)
+    expression: Any = sum((rest for rest, _, _ in more), known)
     used = set(ancestors([expression]))
     variables = [v for v in model.value_vars if v in used]
-    given = [pair for rest in more for pair in rest.inputs]
-    function = _function(model, [*variables, *(variable for variable, _ in given)], [expression], compile_kwargs)
-    return _LogDensity(function, table, [v.name for v in variables], [number for _, number in given])
+    function = _function(model, [*variables, *(given for _, given, _ in more)], [expression], compile_kwargs)
+    # Not a function inside of this one, which `pickle` could not write.
+    return partial(_evaluated, function, table, [v.name for v in variables], [numbers for _, _, numbers in more])
 
 
-@dataclass(frozen=True, eq=False)
-class _LogDensity:
-    """A compiled log-density; a class rather than a function inside of another one, which `pickle` could not write."""
-
-    function: Any
-    table: str
-    names: list[str]
-    fixed: list[npt.NDArray[Any]]
-
-    def __call__(self, point: Point, counts: Ints) -> float:
-        contiguous = np.asarray(counts, order="C")  # the state of the kernel has strides
-        values = [contiguous if name == self.table else point[name] for name in self.names]
-        return float(self.function(*values, *self.fixed)[0])
+def _evaluated(
+    function: Any, table: str, names: list[str], given: list[npt.NDArray[Any]], point: Point, counts: Ints
+) -> float:
+    contiguous = np.asarray(counts, order="C")  # the state of the kernel has strides
+    values = [contiguous if name == table else point[name] for name in names]
+    return float(function(*values, *given)[0])
 
 
 def moved_into_support(density: Callable[[], float], move: Callable[[], object], attempts: int = _ATTEMPTS) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 from pymc.initial_point import PointType
 
@@ -90,20 +89,17 @@ class FiberGibbs(TableGibbs):
     A chain whose start is off the fiber is moved onto it at its first step, before anything is recorded, and scattered,
     so that chains begin apart. Chains of a hierarchy begin at random tables near the linear estimate (`bayesdp.hierarchies.start`),
     in independent pairs of opposite ones, so that `bayesdp.inference.diagnose` can look for missed modes; there is no such check
-    for other tables. Every step stays on the fiber. Other step methods refuse the counts when they are made.
+    for other tables. Every step stays on the fiber.
 
-    Where laws forbid answers (bounded deviations, gaps), tables may be possible that no direction leads to. Tables of up to 128
-    degrees of freedom are moved through softer walls besides (tempered transitions, `bayesdp.fibers.chain`); not where something else
-    in the model depends on the counts, nor where answers share a key.
+    Where nothing else in the model depends on the counts: where laws forbid answers (bounded deviations, gaps), tables of up to 128
+    degrees of freedom are moved through softer walls besides (tempered transitions, `bayesdp.fibers.chain`), unless answers share a
+    key; where precise noisy answers are sums that nest or cross, half of all moves are drawn by looking at which cells are not 0
+    (`bayesdp.fibers.kernel.occupied_moves`); and rows of perturbation tables that are not known
+    (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a sweep.
 
     Some directions keep noisy answers besides that are precise beside the others (`bayesdp.fibers.target`). How often each kind is
     taken is learnt while tuning, and frozen. Where scales or priors are variables of the model, their values at the initial
-    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later. Where these
-    are sums that nest or cross, and the table is not moved as a hierarchy, half of all moves are drawn by looking at which cells are
-    not 0 (`bayesdp.fibers.kernel.occupied_moves`); not where something else in the model depends on the counts.
-
-    Rows of perturbation tables that are not known (`bayesdp.distributions.PerturbationRows`) are drawn with the counts, five times a
-    sweep, where nothing else depends on them.
+    point decide, once and for all, so that the steps leave the posterior invariant whatever values they take later.
 
     Examples
     --------
@@ -193,6 +189,7 @@ class CountTable(KernelTable):
             self.chain = self.tree = TreeChain(self.target, structure, rng)
         else:
             self.chain = self.lines = Chain(self.target, rng)
+        self.kernel = self.chain
         self._laws: list[LearntLaw] = learnt_laws(model, reading, self.target) if self._rest is None else []
         self._constant: list[Floats] | None = parameters if constant else None
         self._noise: list[Floats] | None = None
@@ -296,16 +293,6 @@ class CountTable(KernelTable):
         return bool(others) and changed
 
     @property
-    def value(self) -> Ints:
-        """The table as it stands, a copy."""
-        return self.chain.counts.reshape(self.shape).copy()
-
-    @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-        return self.chain.generator
-
-    @property
     def sums(self) -> Floats:
         """The table, the noise, where the chain began, and what the kernel has besides: sums by differences, what it was tuned to."""
         noise = map(np.ravel, self._noise or [])
@@ -332,11 +319,8 @@ class CountTable(KernelTable):
         self.chain.remember(sums[at:], same=same)
 
     def begin(self, point: Point, rng: np.random.Generator) -> None:
-        """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter.
-
-        Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart. Hierarchies are not
-        scattered from a start: see `TreeChain.begin_apart`.
-        """
+        """Start a chain: keep a start that is on the fiber, otherwise move onto it and scatter."""
+        # Without exact equalities every start is feasible; it is then scattered too, so that chains begin apart.
         self._recorded = None
         self.chain.reseed(rng)
         self.refresh(point)
@@ -394,11 +378,7 @@ class CountTable(KernelTable):
             self.chain.load(self.chain.counts.copy())
 
     def step(self, point: Point, sweeps: int, rng: np.random.Generator) -> tuple[Ints, float, float]:
-        """Move; return the table, the share of moves that changed it, and the share of proposals accepted.
-
-        A sweep has as many moves as the table has degrees of freedom; that of a hierarchy has some more, and each free cell
-        takes part. The rows of perturbation tables that are learnt are drawn several times a sweep, and written into the point.
-        """
+        """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
         self.refresh(point)
         current = point[self.name]
         if not np.array_equal(current.reshape(-1), self.chain.counts):
@@ -498,12 +478,10 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class LearntLaw:
-    """The rows of a law that only terms of one table depend on, all known to its kernel: drawn by turns with moves of the counts.
+    """The rows of a law that only terms of one table depend on, all known to its kernel: drawn by turns with moves of the counts."""
 
-    Drawn given the counts, whose next steps are given the rows: each leaves the law of both as it is, however often they take turns.
-    What is slow is a ridge (the prior of maximum entropy has none): five turns a sweep cost a tenth of the time, and moved its
-    slowest contrast of 39 areas nearly as far as twenty; longer draws then help.
-    """
+    # Each leaves the law of both as it is, however often they take turns. Five turns a sweep cost a tenth of the time, and moved the
+    # slowest contrast of 39 areas nearly as far as twenty.
 
     name: str
     law: UnknownPerturbation

@@ -16,7 +16,7 @@ from pymc.step_methods.state import dataclass_state
 from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._random import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
@@ -45,9 +45,7 @@ _PLAIN = Mode(linker="py", optimizer="fast_compile")  # numba would compile half
 class NoiseTable(KernelTable):
     """A free `LatticeLaplace` or `LatticeGaussian` variable, with the log-density of the rest of the model."""
 
-    # A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; the rest of the
-    # model is accounted for by accepting or taking it back. `value`: value variable of the noise. `compile_kwargs`: as in
-    # `pm.sample`.
+    # A move draws a direction of the lattice, and a step along it from the exact conditional law of the noise.
 
     def __init__(
         self, model: pm.Model, value: Any, rng: np.random.Generator, compile_kwargs: Mapping[str, Any]
@@ -56,7 +54,7 @@ class NoiseTable(KernelTable):
         op = rv.owner.op
         self.name = value.name
         self.invariants = op.invariants
-        self.shape: tuple[int, ...] = op.invariants.frame.shape
+        self.shape = op.invariants.frame.shape
         form = op.unit.kernel_of(op.invariants)
         self.law: str = form.kind
         if rv.ndim != len(self.shape):
@@ -72,19 +70,11 @@ class NoiseTable(KernelTable):
             model, [pt.cast(mu, "float64").flatten(), pt.cast(rate, "float64")], compile_kwargs
         )
         self._rest = log_density(model, depending_on(model, value, [rv]), self.name, compile_kwargs)
-        self.state = noise_state(self.invariants.frame.size, moves_for(self.invariants, compute=False), self.law)
+        self.state = self.kernel = noise_state(
+            self.invariants.frame.size, moves_for(self.invariants, compute=False), self.law
+        )
         self._none = np.empty((0, self.invariants.frame.size), dtype=np.int64)
         self.state.generator[:] = seed_state(rng)
-
-    @property
-    def value(self) -> Ints:
-        """The noise as it stands, a copy."""
-        return self.state.counts.reshape(self.shape).copy()
-
-    @property
-    def generator(self) -> npt.NDArray[np.uint64]:
-        """State of the kernel's generator, in place."""
-        return self.state.generator
 
     def refresh(self, point: Point, table: npt.ArrayLike) -> Floats:
         """Evaluate location and scale of the law, load a table into the kernel, and return the location."""
@@ -126,39 +116,13 @@ class NoiseTable(KernelTable):
 
 
 class LatticeNoiseGibbs(TableGibbs):
-    """Moves latent lattice noise; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
+    """Moves latent lattice noise z; PyMC assigns it to every free `LatticeLaplace` and `LatticeGaussian` by itself.
 
-    The noise itself is a variable z of the model, and the confidential table is what is left of the published one, ``y - z``. Each
-    move draws a direction of the lattice, and a step along it from the exact conditional law of the noise; it is accepted or taken
-    back on the log-density of everything else in the model. Where the counts have a prior that `ConfidentialCounts` takes, sampling
-    them instead (`bayesdp.observe`) is faster, and gives the same posterior.
-
-    Parameters
-    ----------
-    vars : list of variables
-        The noise; all of the model if left out. Several tables in one model share one step.
-    sweeps : int
-        Moves a draw, in units of the dimension of the lattice: ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``.
-    model, initial_point, compile_kwargs, blocked, rng
-        Supplied by PyMC.
-
-    Notes
-    -----
-    A start off the lattice is replaced by the location at a chain's first step, before anything is recorded. If the rest of the
-    model gives the start no density (a published table with negative counts, and a prior on nonnegative ones), moves are tried until
-    it does. Where NUTS is to run before that, give a start with ``pm.sample(initvals=...)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import bayesdp as bdp
-    >>> table = {"county": ["Alpha", "Beta", "Gamma"]}
-    >>> published = np.array([12, 30, 7])
-    >>> with pm.Model() as model:
-    ...     z = bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=int), 0.5, invariants=bdp.Invariants(bdp.Totals(table)))
-    ...     x = pm.Deterministic("x", published - z)
-    ...     prior = pm.Potential("prior", pm.logp(pm.Poisson.dist([10.0, 30.0, 10.0]), x).sum())
-    ...     step = LatticeNoiseGibbs([z])
+    The confidential table is what is left of the published one, ``y - z``. Each move is accepted or taken back on the log-density of
+    everything else in the model. Where the counts have a prior that `ConfidentialCounts` takes, sampling them instead
+    (`bayesdp.observe`) is faster, and gives the same posterior. Options go through ``pm.sample(lattice_noise_gibbs={"sweeps": 4})``:
+    moves a draw, in units of the dimension of the lattice. Where NUTS is to run before a start is on the lattice, give one with
+    ``pm.sample(initvals=...)``.
     """
 
     name = "lattice_noise_gibbs"
@@ -185,7 +149,7 @@ class LatticeNoiseGibbs(TableGibbs):
 class RowNoiseGibbsState(StepMethodState):
     """What changes while sampling: the generator of the kernel."""
 
-    generator: npt.NDArray[np.uint64]
+    generator: Words
     sweeps: int = field(metadata={"frozen": True})
 
 

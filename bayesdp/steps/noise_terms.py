@@ -2,19 +2,15 @@
 
 Of most laws the kernel knows a formula (`NoiseLaw.kernel_form`). What it takes of others:
 
-- Tabulated log-masses. A law that knows, for each published answer, its log-mass as a function of the true one
-  (`NoiseLaw.windows`) has all of its likelihood in the kernel, whatever its shape. True answers beyond a window that ends are
-  limits of the fiber: starts are found inside, and no move leaves them. Gaps inside of a window are not limits; moves are then
-  sums of basic ones, too, so that they can be crossed.
+- Tabulated log-masses (`NoiseLaw.windows`). True answers beyond a window that ends are limits of the fiber. Gaps inside of a window
+  are not; moves are then sums of basic ones, too, so that they can be crossed.
 - Tulap noise. About a whole number x the density of a published y is ``b**[y - x]`` up to a constant, with ``[z]`` the integer
   nearest to ``|z|``: that is ``exp(-epsilon |r - x|)`` for the integer r nearest to y (and for y itself half-way between two),
   the kernel's l1 law. What delta > 0 cuts off leaves an interval of whole numbers for each answer: limits of the fiber.
-- Noise within bounds. The kernel knows ``-rate |y - x|`` and ``-(y - x)**2 / (2 sigma**2)``. For answers x that the exact parts
-  keep within the bounds, that is all of the likelihood of clipped Laplace noise: at a bound it is a tail,
-  ``exp(-rate (c1 - x))`` up to a constant. The normaliser of a truncated law depends on x, as do the tails of clipped Gaussian
-  noise: proposals come from the exact conditional of the kernel, and are accepted on the ratio of this rest, which varies
-  slowly (by less than a factor of two an answer for truncated Laplace noise). Answers that may be beyond a bound have
-  likelihoods that are flat there, and are left to the rest altogether where the kernel would be a poor proposal.
+- Noise within bounds. For answers x that the exact parts keep within the bounds, ``-rate |y - x|`` is all of the log-likelihood of
+  clipped Laplace noise: at a bound it is a tail, ``exp(-rate (c1 - x))`` up to a constant. The normaliser of a truncated law depends
+  on x, as do the tails of clipped Gaussian noise: what the kernel proposes is accepted on the ratio of this rest, which varies slowly.
+  Answers that may be beyond a bound are left to the rest where the kernel would be a poor proposal.
 """
 
 from __future__ import annotations
@@ -156,9 +152,8 @@ def _rate(rv: Any, form: Any) -> Any:
 @singledispatch
 def kernel_term(op: Any, model: pm.Model, rv: Any, x: Any, fiber: Fiber) -> KernelTerm | None:
     """Read an observed variable: in the form that its law says (`NoiseLaw.kernel_form`), or as registered for its Op."""
-    # `op`: of the variable; `law_type` is its law, `unit` that at scale 1 where it is one of tables. `rv`: observed. `x`: the
-    # counts. `fiber`: from the exact answers. None if the kernel does not know its law, or its query: the variable is then part of
-    # the compiled log-density.
+    # `op`: `law_type` is its law, `unit` that at scale 1 where it is one of tables. `fiber`: from the exact answers. None if the
+    # kernel does not know its law, or its query: the variable is then part of the compiled log-density.
     law = _law_with_windows(model, rv)
     form = getattr(getattr(op, "law_type", None), "kernel_form", None)
     about = published(model, rv, x, fiber.frame) if law is not None or form is not None else None
@@ -198,11 +193,7 @@ def _given_rows(op: ProjectedLaplaceGivenRowsRV, model: pm.Model, rv: Any, x: An
 
 
 def _law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
-    """The law of an observed variable, if it tabulates its log-mass; None if not, or if a parameter is not a number.
-
-    It is `law` of its Op, or made from the parameters that follow the location: by `law_of` of its Op, or by their names, which are
-    the `kernel_parameters` of the law.
-    """
+    """The law of an observed variable, if it tabulates its log-mass; None if not, or if a parameter is not a number."""
     op = rv.owner.op
     law, law_type = getattr(op, "law", None), getattr(op, "law_type", None)
     law_type = type(law) if isinstance(law, NoiseLaw) else law_type
@@ -214,13 +205,12 @@ def _law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     if is_random(model, parameters):
         return None
     numbers = [value_of(parameter) for parameter in parameters]
-    found: NoiseLaw
-    if hasattr(op, "law_of"):  # a law within another one
-        found = op.law_of(numbers)
-    else:
-        assert law_type is not None
-        found = law_type(**dict(zip(law_type.kernel_parameters, numbers, strict=True)))
-    return found
+    made: NoiseLaw = (
+        op.law_of(numbers)  # a law within another one
+        if hasattr(op, "law_of")
+        else law_type(**dict(zip(law_type.kernel_parameters, numbers, strict=True)))
+    )
+    return made
 
 
 def _window_term(rv: Any, law: NoiseLaw, about: Published) -> KernelTerm | None:
@@ -338,8 +328,7 @@ def _within_bounds(op: BoundedRV, model: pm.Model, rv: Any, x: Any, fiber: Fiber
     width = pt.broadcast_to(scale, rv.shape).flatten()
     known = -pt.abs(distance) / width if laplace else -0.5 * (distance / width) ** 2
     [kernel] = model.replace_rvs_by_values([pt.sum(pt.switch(mask, known, 0.0))])
-    rest = RemainingDensity(model.logp(vars=[rv], sum=True) - kernel, ((mask, usable),))
-    return KernelTerm(term, kernel_scale, rest=rest)
+    return KernelTerm(term, kernel_scale, rest=(model.logp(vars=[rv], sum=True) - kernel, mask, usable))
 
 
 def _stay_within(fiber: Fiber, query: Query, keep: Mask, lower: Floats, upper: Floats) -> Mask:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
@@ -40,7 +39,7 @@ _SUMS = (
 
 class _Exact(NamedTuple):
     query: Query
-    values: npt.NDArray[np.int64]
+    values: Ints
     sign: str
 
 
@@ -238,15 +237,14 @@ class Movement:
     proved: bool  # whether they are proved to connect all tables that the model allows
     claim: str  # what is known, in words
     # Cells with one possible count, by the exact answers, the limits of the base and the reach of bounded noise, shape (cells,).
-    determined: npt.NDArray[np.bool_]
+    determined: Mask
     structure: Structure | None  # of a table that is moved as a hierarchy
 
 
 def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) -> Target:
     """The target of the kernel."""
     # `parameters`: the numbers of `Reading.symbolic` where a chain starts. They decide once and for all which noisy answers are
-    # precise beside the others and get directions that keep them, also where scales and prior are variables of the model. If left
-    # out, there are no such directions.
+    # precise beside the others and get directions that keep them; if left out, there are no such directions.
     family = reading.family or "flat"
     if parameters is None:
         return Target(
@@ -265,22 +263,18 @@ def kernel_target(reading: Reading, parameters: Sequence[Floats] | None = None) 
     )
 
 
-def possible(target: Target, table: npt.NDArray[np.int64]) -> bool:
+def possible(target: Target, table: Ints) -> bool:
     """Whether exact answers, limits and laws allow a flat table."""
     inside, gaps = target.fiber.contains(table.reshape(target.fiber.frame.shape)), target.gaps
     return inside and (gaps is None or not (gaps.met(table).size or gaps.further(table)))
 
 
 def hierarchy_of(target: Target, reading: Reading) -> Structure | None:
-    """The hierarchy as which a table is moved; None for the moves of tables in general.
-
-    Those are taken for small tables, where something else in the model depends on the counts, and where there is no hierarchy.
-    Precise answers that overlap in three ways are no reason: of sparse tables of 100 to 512 cells with three precise two-way margins
-    hierarchies had 3.3 to 4.5 times the smallest effective draws of a cell a CPU second.
-    """
-    cells = target.fiber.frame.size
+    """The hierarchy as which a table is moved; None for the moves of tables in general."""
+    # Precise answers that overlap in three ways are no reason for these: of sparse tables of 100 to 512 cells with three precise
+    # two-way margins hierarchies had 3.3 to 4.5 times the smallest effective draws of a cell a CPU second.
     other = reading.unknown or reading.rests or reading.family is None
-    if other or cells < HIERARCHY_CELLS:
+    if other or target.fiber.frame.size < HIERARCHY_CELLS:
         return None
     try:
         return structure_of(target)
@@ -300,9 +294,6 @@ def said_of(target: Target, reading: Reading, structure: Structure | None) -> tu
 
 def movement(model: pm.Model, value: object) -> Movement:
     """What is known of the moves that the step method takes for a count variable."""
-    # Priors and noise of bounded support have bounds beside the exact answers: moves that are proved to connect all tables with the
-    # exact answers need not connect those within the bounds, and others are taken. Where the support of a base, a potential or
-    # another law is not known, nothing is proved. `value` is the value variable of a `ConfidentialCounts`.
     reading = read_model(model, value)
     target = kernel_target(reading)
     structure = hierarchy_of(target, reading)

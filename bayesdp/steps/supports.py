@@ -1,10 +1,8 @@
 """Which tables the terms of a model allow: limits of the cells where they can be worked out, else the reason why not.
 
-A chain connects what its moves connect *within the support*. Limits that are known become limits of the fiber, for which
-moves are chosen. Where the support is not known, nothing is claimed of the moves, and the reason is stated.
-
-Weights that are 0 limit a cell. Where they are made of the variables of the model by analytic operations (no steps, no
-variables of whole numbers), one that is 0 at random points is 0 everywhere, and one that is not is 0 with probability 0.
+A chain connects what its moves connect *within the support*. Weights that are 0 limit a cell. Where they are made of the variables
+of the model by analytic operations (no steps, no variables of whole numbers), one that is 0 at random points is 0 everywhere, and
+one that is not is 0 with probability 0.
 """
 
 from __future__ import annotations
@@ -170,10 +168,8 @@ def _analytic(variable: Any, leaves: Collection[Any]) -> bool:
 
 def _nodes_between(leaves: Collection[Any], variable: Any) -> list[Any]:
     """The operations by which a variable depends on others."""
-    ends = set(leaves)
-    return [
-        node for node in applys_between(ends, [variable]) if not ends.isdisjoint(ancestors(node.inputs, blockers=ends))
-    ]
+    ends, nodes = set(leaves), applys_between(set(leaves), [variable])
+    return [node for node in nodes if not ends.isdisjoint(ancestors(node.inputs, blockers=ends))]
 
 
 def _is_one_of(node: Any, kinds: tuple[Any, ...], scalars: tuple[Any, ...]) -> bool:
@@ -290,7 +286,6 @@ def _by_trying(base: Any, shape: tuple[int, ...], most: Floats) -> Support | Non
 
 def restricting(model: pm.Model, variable: Any, x: Any) -> str:
     """Why a term (beside base, noise and exact answers) may forbid tables of the counts x; empty if it forbids none."""
-    # `variable`: a potential, or an observed or free variable whose law depends on the counts. `x`: the counts.
     if variable in model.potentials:
         return f"which tables the potential {variable.name} allows is not known"
     op, inputs = variable.owner.op, variable.owner.inputs

@@ -36,12 +36,9 @@ SLOW_RATES = r"each of the \d+ cells of .* has a gamma rate of its own"
 
 
 def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
-    """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out.
-
-    Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
-    multiplied or divided by anything else, nothing but these counts uses the variable, and there are more than 50 cells. Looked at
-    are the counts with some value variables.
-    """
+    """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out."""
+    # Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
+    # multiplied or divided by anything else, and which nothing but these counts uses.
     for x in map(model.values_to_rvs.__getitem__, values):
         base = x.owner.inputs[0]
         size = _size(x, model)

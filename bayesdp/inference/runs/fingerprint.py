@@ -55,8 +55,7 @@ _WORDS = 80
 
 def fingerprint(**parts: Any) -> dict[str, Any]:
     """Plain data that must be the same for a run to go on."""
-    # `**parts`: all that the run depends on, by the names that a refusal uses: numbers and text, arrays, releases, queries, priors,
-    # seeds, functions (of users' own, the code with all that it refers to), and lists and mappings of these.
+    # `**parts`: all that the run depends on, by the names that a refusal uses.
     versions = {"bayesdp": bayesdp.__version__, **{name: version(name) for name in _PACKAGES}}
     return {"form": FORM, "versions": versions, **{name: _told(part) for name, part in parts.items()}}
 

@@ -131,11 +131,7 @@ class KeptDraws:
 
 
 class DrawJournal:
-    """The draws of one run, and the states of its step methods, in the folder of a `RunJournal`.
-
-    A file is written when some seconds have passed, at the end of the tuning, and at the end. Without `resume`, a folder that has
-    draws is an error.
-    """
+    """The draws of one run, and the states of its step methods, in the folder of a `RunJournal`."""
 
     # `given`: arguments of `pm.sample`. `resumed`: how often the run was stopped and went on. `seed`: for `pm.sample`.
 

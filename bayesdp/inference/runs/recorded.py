@@ -1,16 +1,12 @@
 """A step method that hands over its state every few seconds, and first repeats the draws that a journal has.
 
-PyMC keeps the state of step methods in the process that samples a chain. Here the step method that PyMC has made is wrapped before
-PyMC hands it to the chains: every few seconds a draw carries the state along, so that the parent can write it, with
-the draws, to a file. A chain that goes on first returns its recorded draws, without computing them, takes its recorded state,
-and then draws what it would have drawn. So PyMC sees a run like any other, and its traces, statistics, tuning and progress are right.
+The step method that PyMC has made is wrapped before PyMC hands it to the chains: every few seconds a draw carries the state along, so
+that the parent can write it, with the draws, to a file. A chain that goes on first returns its recorded draws, without computing them,
+takes its recorded state, and then draws what it would have drawn: PyMC sees a run like any other. It has no argument for that, so its
+samplers are replaced by ones that look for a journal and otherwise do what they did. `DrawJournal.attach` not being called is noticed.
 
-PyMC has no argument for that: it makes step methods and samples in one function. Building them outside would repeat a good part of
-that function (initial points, NUTS with its start, options of steps), and differ from it in time. So its two samplers are
-replaced by ones that look for a journal and otherwise do what they did. `DrawJournal.attach` not being called is noticed.
-
-The state of a step method is what PyMC calls its sampling state, and pickles. A journal is a file that may come from anywhere, so here
-it is spelled out as plain data and arrays, and read back only into the place of a live state of the same form.
+PyMC pickles the state. A journal is a file that may come from anywhere, so here it is spelled out as plain data and arrays, and read
+back only into the place of a live state of the same form.
 """
 
 from __future__ import annotations
@@ -187,13 +183,10 @@ def _generator(live: RandomGeneratorState, written: Any, arrays: list[Array]) ->
     require(isinstance(kept, list) and len(kept) == 2, f"{_WHAT} lacks a random generator")
     bits, seeds = (_read(item, arrays, 0) for item in kept)
     known = isinstance(bits, dict) and isinstance(seeds, dict) and set(seeds) == set(live.seed_seq_state)
+    known = known and seeds["pool_size"] == live.seed_seq_state["pool_size"]
     require(known, f"{_WHAT} has a random generator of another form")
     same = bits.get("bit_generator") == live.bit_generator_state["bit_generator"]
     require(same, f"{_WHAT} has a random generator of another kind")
-    require(
-        seeds["pool_size"] == live.seed_seq_state["pool_size"],
-        f"{_WHAT} has a random generator with an impossible seed",
-    )
     found = RandomGeneratorState(bit_generator_state=bits, seed_seq_state=seeds)
     try:
         random_generator_from_state(found)
@@ -218,8 +211,7 @@ class Stats(list[dict[str, Any]]):
 class RecordedStep:
     """Wraps the step method of a run, and is like it in all else."""
 
-    # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain. `seconds`: between
-    # two states.
+    # `replays`: recorded draws, by the spawn key of the chain's seed, which is how a step method knows its chain.
 
     def __init__(self, step: Any, replays: Mapping[tuple[int, ...], KeptDraws], seconds: float) -> None:
         self.inner = step

@@ -138,8 +138,7 @@ def _run(ignored: tuple[int, ...], target: Callable[..., None], args: tuple[Any,
 def chain_processes(given: dict[str, Any]) -> Iterator[None]:
     """Have ``pm.sample`` use processes that leave signals to the main process, and end with it or with the context."""
     # PyMC asks its processes to stop, and each does after the draw that it is making. One that makes a long draw would keep the
-    # main process from ending; at the end of the context nobody waits for that draw, and it is killed. `given`: arguments of
-    # `pm.sample`; `mp_ctx` is changed in place.
+    # main process from ending, and is killed. `given`: arguments of `pm.sample`; `mp_ctx` is changed in place.
     chosen = given.get("mp_ctx")
     if chosen is None and platform.system() == "Darwin":  # as PyMC chooses
         chosen = "fork" if platform.processor() == "arm" else "forkserver"
@@ -232,12 +231,5 @@ def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
 
 
 def tells_of_draws(model: pm.Model) -> bool:
-    """Whether the sampler that a model gets tells of each draw, so that draws can be written as they come.
-
-    Returns
-    -------
-    bool
-        False where nutpie is installed and every variable is continuous. `bayesdp.sample` with ``journal=`` takes PyMC's own
-        sampler there.
-    """
+    """Whether the sampler that a model gets tells of each draw: not nutpie, where it is installed and every variable is continuous."""
     return _has_callback(model, {})
