@@ -13,6 +13,10 @@
 `designs`                 width of users' intervals against the loss, by candidate, before a release
 ========================  ==========================================================================================
 
+`posterior` is what `bayesdp.sample` returns or a file holds, `prob` the probability of the equal-tailed intervals, `var` the table
+by its name in the model, the first one by default, and `measurement` the place of a measurement among those of all releases of the
+table. What is no posterior of a release, and arguments that are not valid, are refused by TypeError or ValueError.
+
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
 readers can tell apart, and shapes differ as well.
 

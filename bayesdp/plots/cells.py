@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer
+from bayesdp.measurements import Measured
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
 from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
@@ -35,27 +36,15 @@ def intervals(
     """Draw the posterior interval of each cell beside what was published.
 
     Where intervals around counts would be too short to see, the axis has the counts minus the published value, the first of several.
+    `posterior`, `prob` and `var` are those of all pictures (`bayesdp.plots`).
 
     Parameters
     ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    prob : float, default 0.95
-        Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
+    truth : array_like, shape ``(*table)``, optional
         The confidential table, in a simulation.
-    limit : int, default 40
-        Most cells on one picture.
-    page : int, optional
-        Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
-        intervals; the title says which are shown.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or an argument is not valid.
+    limit, page : int, optional
+        The most cells on one picture, and which `limit` cells of the table, in its order, from 1. Without a page a larger table
+        shows the cells with the widest intervals; the title says which are shown.
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
@@ -142,27 +131,11 @@ _MOST_CHARACTERS = 56
 def heatmaps(
     posterior: xr.DataTree | Posterior, *, dims: tuple[str, str] | None = None, var: str | None = None
 ) -> Figure:
-    """Draw the posterior mean and the posterior standard deviation of a two-way table.
+    """Draw maps of the posterior mean and standard deviation of a two-way table; determined cells carry the sign "=".
 
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    dims : tuple of str, optional
-        Two dimensions of the table, rows and columns; the others are summed over. The table's own if it has two.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two maps, one above the other; determined cells carry the sign "=".
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table; of a result of
-        `bayesdp.fit_hierarchy` also if the table has more, and these sums were not recorded.
+    `posterior` and `var` are those of all pictures (`bayesdp.plots`). `dims` are rows and columns, the table's own if it has two;
+    other dimensions are summed over. Of a result of `bayesdp.fit_hierarchy` such sums must have been recorded (ValueError
+    otherwise).
     """
     fit = Posterior.of(posterior, var)
     names = fit.release.dims if dims is None else tuple(dims)
@@ -216,19 +189,6 @@ def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: np
         )
 
 
-def log_axis(axes: Axes, lowest: float, highest: float) -> None:
-    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones."""
-    # Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
-    linear = max(10.0, -2.0 * lowest)
-    if 2.0 * highest < _LEAST_REACH * linear:
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-    else:
-        axes.set_xscale("symlog", linthresh=linear)
-        axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
-
-
-_LEAST_REACH = 10.0
-"""With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
 _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 
@@ -241,39 +201,18 @@ def prior_predictive(
     limit: int = 40,
     var: str | None = None,
 ) -> Figure | None:
-    """Draw what the prior expected of each published number, and that number.
+    """Draw what the prior expected of each published number, and that number; None where the posterior has no prior draws.
 
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it, with the groups of ``pm.sample_prior_predictive`` added.
-    prob : float, default 0.95
-        Probability of the equal-tailed intervals.
-    measurement : int, default 0
-        Which measurement of the table, those of several releases after one another.
-    limit : int, default 40
-        Most answers on the picture; of more, those farthest from the prior's median in units of its interval.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or None
-        None where the DataTree has no prior draws.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or an argument is not valid.
+    Those are in the groups of ``pm.sample_prior_predictive``. Arguments are those of all pictures (`bayesdp.plots`); of more than
+    `limit` answers those farthest from the prior's median, in units of its interval, are drawn.
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
-    in_range(fit, measurement)
+    measured = measurement_of(fit, measurement)
     found = fit.prior_predictive(measurement)
     if found is None:
         return None
     draws, what = found
-    measured = fit.measurements[measurement]
     published = flat(measured.published)
     shown = np.flatnonzero(np.isfinite(published))
     expected = summarise_draws(draws[:, shown], prob)
@@ -296,17 +235,22 @@ def prior_predictive(
         axes.plot(published[shown][chosen], rows, "D", label="published (noisy)", **PUBLISHED)
         rows_of(axes, [together(labels) for labels in answer_labels(measured.query, shown[chosen])])
         ends = np.concatenate([expected.lower[chosen], expected.upper[chosen], published[shown][chosen]])
-        if float(np.abs(ends).max()) > _LINEAR_UP_TO:
-            log_axis(axes, float(ends.min()), float(ends.max()))
+        lowest, highest = float(ends.min()), float(ends.max())
+        linear = max(10.0, -2.0 * lowest)  # a piece of the axis, which holds negative numbers
+        if highest > max(_LINEAR_UP_TO, 5.0 * linear):
+            axes.set_xscale("symlog", linthresh=linear)
+            axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
+        elif max(highest, -lowest) > _LINEAR_UP_TO:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("count")
         _titled(drawn, f"Prior against published: {which}", 1)
     return drawn
 
 
-def in_range(fit: Posterior, measurement: int) -> None:
-    """Refuse a measurement that the table does not have."""
-    if not 0 <= measurement < len(fit.measurements):
-        noisy = (
-            f"from 0 to {len(fit.measurements) - 1}" if fit.measurements else "that of a noisy table, and there is none"
-        )
-        raise ValueError(f"measurement must be {noisy}, got {measurement!r}")
+def measurement_of(fit: Posterior, number: int) -> Measured:
+    """A measurement of a table; ValueError if it has none of that number."""
+    if not 0 <= number < len(fit.measurements):
+        last = len(fit.measurements) - 1
+        noisy = f"from 0 to {last}" if fit.measurements else "that of a noisy table, and there is none"
+        raise ValueError(f"measurement must be {noisy}, got {number!r}")
+    return fit.measurements[number]

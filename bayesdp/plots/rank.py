@@ -154,28 +154,11 @@ def _label(fit: Posterior, name: str, own: xr.DataArray, position: int) -> str:
 
 
 def ranks(posterior: xr.DataTree | Posterior, *, quantities: int = 4) -> Figure | None:
-    """Draw rank plots of the quantities with the smallest effective sample sizes.
+    """Draw rank plots of so many `quantities`, those with the smallest effective sample sizes.
 
     Each line is the share of one chain's draws below a rank among all draws, less that rank. Lines of chains that agree stay in
-    the band; a chain whose line leaves it was somewhere else, and is drawn thick.
-
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    quantities : int, default 4
-        How many.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or None
-        None for a single chain, which has nothing to be compared with, for fewer than four draws, and where nothing
-        moves.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release.
+    the band; a chain whose line leaves it was somewhere else, and is drawn thick. None for a single chain, which has nothing to be
+    compared with, for fewer than four draws, and where nothing moves.
 
     Notes
     -----
