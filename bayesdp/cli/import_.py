@@ -50,14 +50,6 @@ published. Then no other option is needed:
 docs/FILES.md describes the files."""
 
 
-class _FileOrLaw(argparse.Action):
-    """Note --noisy and --law in the order in which they are given: a law is that of the file before it."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        noted = [*(getattr(namespace, self.dest, None) or []), (option_string or "", values)]
-        setattr(namespace, self.dest, noted)
-
-
 def add(commands: Any) -> None:
     """Add the subcommand."""
     command = add_command(
@@ -69,16 +61,19 @@ def add(commands: Any) -> None:
         example="bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc",
     )
     command.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
+    # --noisy and --law are noted in the order in which they are given: a law is that of the file before it.
     command.add_argument(
         "--law",
-        action=_FileOrLaw,
+        action="append",
+        type=lambda text: ("--law", text),
         dest="noisy",
         metavar="LAW",
         help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
     )
     command.add_argument(
         "--noisy",
-        action=_FileOrLaw,
+        action="append",
+        type=lambda text: ("--noisy", text),
         dest="noisy",
         metavar="FILE",
         help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",

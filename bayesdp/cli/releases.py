@@ -34,17 +34,11 @@ is marked as simulated, because whoever knows the seed can subtract the noise.
 Labels are published with the release: they must come from a public list. What is wrong with the table is said
 by line, column and rule; messages show none of its numbers, and no label with a digit in it."""
 
-_MECHANISMS = {
-    "correlated-gaussian": "CorrelatedGaussian",
-    "extended-gaussian": "ExtendedGaussian",
-    "extended-laplace": "ExtendedLaplace",
-    "k-norm": "KNorm",
-    "lattice-laplace": "LatticeLaplace",
-    "lattice-gaussian": "LatticeGaussian",
-    "projected-gaussian": "ProjectedGaussian",
-    "projected-laplace": "ProjectedLaplace",
-}
-"""Name -> class; written down here so that --help does not import them."""
+_MECHANISMS = (
+    "correlated-gaussian", "extended-gaussian", "extended-laplace", "k-norm", "lattice-gaussian", "lattice-laplace",
+    "projected-gaussian", "projected-laplace",
+)  # fmt: skip
+"""``k-norm`` is the class ``KNorm``; written down here so that --help does not import them."""
 
 _PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity", "neighbours")
 
@@ -64,7 +58,7 @@ def add_release(commands: Any) -> None:
     add_repeatable(
         command, "--invariant", "QUERY", f"what is published exactly: {FORMS.removesuffix(', cells')}", required=True
     )
-    command.add_argument("--mechanism", required=True, choices=sorted(_MECHANISMS), help="how the noise is drawn")
+    command.add_argument("--mechanism", required=True, choices=_MECHANISMS, help="how the noise is drawn")
     command.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
     command.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
     command.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
@@ -107,7 +101,7 @@ def release(args: argparse.Namespace) -> int:
     table = read_table(args.table, **table_options(args), confidential=True)
     frame = Frame.of(table)
     invariants = Invariants([parse_query(text, frame) for text in args.invariant]).query
-    kind = getattr(mechanisms, _MECHANISMS[args.mechanism])
+    kind = getattr(mechanisms, args.mechanism.title().replace("-", ""))
     required = {item.name: item.default is MISSING for item in fields(kind)}
     given = {key: getattr(args, key) for key in _PARAMETERS if getattr(args, key) is not None}
     for key in given:

@@ -120,22 +120,20 @@ def report(
     laws: LawComparison | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a report of a posterior: one HTML file with everything in it.
+    """Write a report of a posterior: one HTML file with everything in it, in one step; its path.
 
     Parameters
     ----------
     posterior : xarray.DataTree
-        As `bayesdp.sample` returns it, or read from a file. The attribute ``prior`` (text) and the groups ``prior`` and
-        ``prior_predictive`` of ``pm.sample_prior_predictive`` are used where they are there.
-    path : path
-        The file to write, atomically.
+        As `bayesdp.sample` returns it, or read from a file; TypeError or ValueError if it is no posterior of a release. The attribute
+        ``prior`` (text) and the groups ``prior`` and ``prior_predictive`` of ``pm.sample_prior_predictive`` are used where they are.
+    path, overwrite : path, bool
+        FileExistsError if there is such a file that must not be overwritten, FileNotFoundError if there is no such folder.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
+    truth : array_like, shape ``(*table)``, optional
         The confidential table, in a simulation. The page then contains it, and says so. Where the model has several
         tables: a mapping from their names in the model to tables, not necessarily all.
-    title : str, optional
-        Title of the page.
     question : str, optional
         What the reader wants to know, in your words; the page begins with it.
     headline : Query or str, optional
@@ -144,22 +142,6 @@ def report(
     laws : LawComparison, optional
         What `bayesdp.compare_laws` gave, where the noise law is not known: the page has a section on it, and says that its
         numbers are those of one law.
-    overwrite : bool, default False
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is no posterior of a release, or an argument is not valid.
-    FileExistsError
-        If the file exists and `overwrite` is False.
-    FileNotFoundError
-        If its folder does not exist.
 
     Examples
     --------
@@ -342,40 +324,11 @@ def _section(section: Section) -> Html:
 
 
 def calibration_report(
-    result: xr.DataTree,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    overwrite: bool = False,
+    result: xr.DataTree, path: str | os.PathLike[str], *, title: str | None = None, overwrite: bool = False
 ) -> Path:
-    """Write a report of a calibration: one HTML file with everything in it.
-
-    Parameters
-    ----------
-    result : xarray.DataTree
-        What `bayesdp.calibration.study` gave, or read from a file.
-    path : path
-        The file to write, atomically.
-    title : str, optional
-        Title of the page.
-    overwrite : bool, default False
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    TypeError
-        If the DataTree is something else.
-    FileExistsError, FileNotFoundError
-        If the file exists and `overwrite` is False, or its folder does not exist.
-    """
+    """Write a report of what `bayesdp.calibration.study` gave (else TypeError), as `report` writes one of a posterior."""
     target = check_output(path, overwrite=overwrite)
-    text = calibration_page(result, title=title)
-    write_text(target, text, overwrite=overwrite)
+    write_text(target, calibration_page(result, title=title), overwrite=overwrite)
     return target
 
 

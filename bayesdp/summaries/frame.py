@@ -190,9 +190,9 @@ def summary(
     Parameters
     ----------
     posterior : xarray.DataTree
-        As `bayesdp.sample` or `bayesdp.fit_hierarchy` returns it, or read from a file. The latter keeps no draws of the cells: their
-        numbers are those of its group ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of
-        totals there are those that were recorded.
+        Of `bayesdp.sample` or `bayesdp.fit_hierarchy`. The latter keeps no draws of the cells: their numbers are those of its group
+        ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of totals there are those that were
+        recorded.
     var : str or list of str, optional
         Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
         asked, one-way margins, groups, the grand total) and all other variables.
@@ -220,12 +220,10 @@ def summary(
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
     ValueError
-        If there is no such variable (those that there are are named), both `var` and `query` are given, counts are asked for
-        and the posterior has no release or has not recorded them, or `query` is about other cells than those of its tables. Of a
-        result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were kept.
+        If counts are asked for and the posterior has no release or has not recorded them, or `query` is about other cells than those
+        of its tables. Of a result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were
+        kept.
 
     Examples
     --------
@@ -368,7 +366,8 @@ def published_table(
         record a `bayesdp.datasets.code_query` of these lines; or draws, with the dimensions chain and draw, of the counts, or of the
         answers of such a query (dimension ``answer``, or ``p1_answer`` and the like) where only these were kept.
     *names : str
-        Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`.
+        Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`. ValueError if one is not known, its
+        histogram is not that of the posterior, or its cells are finer than those of the posterior.
     by : str, optional
         A level of geography, such as ``"tract"``; all that was read by default.
     prob : float, default 0.95
@@ -379,13 +378,6 @@ def published_table(
     pandas.DataFrame
         Index ``code``, or `by` and ``code``; columns ``label``, ``mean``, ``sd``, ``eti95_lower``, ``eti95_upper`` and, of a DataTree,
         the other columns of `bayesdp.summary`.
-
-    Raises
-    ------
-    TypeError
-        If the posterior is neither a DataTree nor a DataArray.
-    ValueError
-        If a code is not known, its histogram is not that of the posterior, or its cells are finer than those of the posterior.
 
     Examples
     --------
