@@ -1,13 +1,9 @@
 """What the command line says, and how: what is wrong is one line on standard error, and an exit status.
 
-Labels are escaped one by one where they are put into a text (`bayesdp._text.printable`), so that none breaks a line or a row.
-What goes through `say` and `show` is looked at once more, as a whole: a path, a model's name or a message of another library may
-hold what a terminal obeys.
+What goes through `say` and `show` is escaped as a whole, too: a path or a message of another library may hold what a terminal obeys.
 
 A result that is only printed, and cannot be, is an error. A result that is in a file already is not: a user who is told that
 `bayesdp release` failed would run it again, and a second release with other noise costs privacy.
-
-Signals of a scheduler and of a closed terminal end a command as Ctrl-C does.
 """
 
 from __future__ import annotations

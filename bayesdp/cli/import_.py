@@ -30,21 +30,10 @@ scale are in the agency's methods note:
 For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / epsilon), 'rho=0.1 sensitivity=1' for
 sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
 
-Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
-with --postprocessing, and they are refused. If the numbers themselves show it, import warns; if noisy sums all add up, it refuses
-(see --adding-up).
-
-Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
-totals in the form of the exact ones, or another noisy table of the same cells:
-  bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
-Lines or columns of totals within the table are declared, --total county=Total: they are measurements under the law of the file.
-The noise of the files, and of the margins in one file, must be independent of one another.
-
-A table of an office with symbols, separators of thousands, titles or another encoding is read as --declare says, and nothing is
-guessed: --declare '{"delimiter": ";", "skip_rows": 2, "thousands": ".", "symbols": {"..": "suppressed"}}' --unmeasured blank
-
-A file noise.json that came with the data says all of this: the query and the law of each column, what is exact, what was not
-published. Then no other option is needed:
+Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: see --postprocessing and
+--adding-up. Further noisy files are named with --noisy, each followed by its own --law; the noise of the files, and of the margins
+in one file, must be independent of one another. Lines or columns of totals within the table are declared, --total county=Total,
+and so is how an office writes its files, --declare. A file noise.json that came with the data says all of this:
   bayesdp import DATA.csv --noise DATA.noise.json -o release.nc
 
 docs/FILES.md describes the files."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._text import aligned, csv_label, printable, width
+from bayesdp._text import aligned, csv_text, printable, width
 from bayesdp.cli.arguments import (
     FORMS,
     add_command,
@@ -127,15 +125,8 @@ def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
     """CSV; the names of the interval's columns say its kind and probability: eti95_lower. Labels are those of `csv_label`."""
     kind = f"eti{100 * answers.prob:.10g}"
     names = {"lower": f"{kind}_lower", "upper": f"{kind}_upper"}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     rows = _rows(answers)
-    writer.writerow([csv_label(names.get(name, name)) for name in rows[0]])
-    writer.writerows(
-        ["" if value is None else csv_label(value) if isinstance(value, str) else value for value in row.values()]
-        for row in rows
-    )
-    return text.getvalue().rstrip("\n")
+    return csv_text([names.get(name, name) for name in rows[0]], [row.values() for row in rows]).rstrip("\n")
 
 
 _FORMATS = {"published": ".6g", "mean": ".2f", "sd": ".2f", "lower": ".6g", "upper": ".6g", "rhat": ".3f"}

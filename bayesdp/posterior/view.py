@@ -125,18 +125,16 @@ class Posterior:
 
     def titled(self, measurement: int) -> str:
         """Which release a measurement is of, and its name, as far as that is needed to tell it from the others."""
-        numbers = [i for i, release in enumerate(self.releases) for _ in release.measurements]
-        measured = self.measurements[measurement]
-        parts = [f"release {numbers[measurement] + 1}"] if len(self.releases) > 1 else []
-        same_query = [
-            i
-            for i, (number, other) in enumerate(zip(numbers, self.measurements, strict=True))
-            if number == numbers[measurement] and other.query == measured.query
-        ]
+        places = [(i, k) for i, release in enumerate(self.releases) for k in range(len(release.measurements))]
+        number, place = places[measurement]
+        others = self.releases[number].measurements
+        measured = others[place]
+        same_query = [k for k, other in enumerate(others) if other.query == measured.query]
+        parts = [f"release {number + 1}"] if len(self.releases) > 1 else []
         if measured.name:
             parts.append(measured.name)
         elif len(same_query) > 1:
-            parts.append(f"no. {same_query.index(measurement) + 1}")
+            parts.append(f"no. {same_query.index(place) + 1}")
         return ", ".join(parts)
 
     @cached_property
@@ -502,15 +500,11 @@ class PosteriorModel:
         for table in self.tables:
             named: list[tuple[Measured | Exact, str | None]] = []
             taken = taken if self._observed else set()
-            for release in table.releases:
-                parts: list[Measured | Exact] = [
-                    *release.measurements,
-                    *release.exact,
-                ]  # as `bayesdp.observe` adds them
+            for release in table.releases:  # parts as `bayesdp.observe` adds them
+                parts: list[Measured | Exact] = [*release.measurements, *release.exact]
                 for part in parts:
                     base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
-                    names = self._holding(base, part)
-                    name = next((name for name in names if name not in taken), None)
+                    name = next((name for name in self._holding(base, part) if name not in taken), None)
                     taken |= set() if name is None else {name}
                     named.append((part, name))
             found[table.name] = named

@@ -111,16 +111,13 @@ def _made(release: Release) -> str:
 
 def _further(whole: Whole) -> list[str]:
     """Sentences on further likelihoods and potentials, by name, which is all that the file has of them."""
-    likelihoods, potentials, replaced = (
-        ", ".join(names) for names in (whole.model.likelihoods, whole.model.potentials, whole.model.replaced)
-    )
-    return [
-        f"The model has further data, with the likelihoods of its author: {likelihoods}." if likelihoods else "",
-        f"It has further terms of the log-density (Potentials): {potentials}." if potentials else "",
-        f"The numbers of {replaced} are not those of any release in the file: they were replaced in the model [state them]."
-        if replaced
-        else "",
-    ]
+    model = whole.model
+    told = {
+        "The model has further data, with the likelihoods of its author: {}.": model.likelihoods,
+        "It has further terms of the log-density (Potentials): {}.": model.potentials,
+        "The numbers of {} are not those of any release in the file: they were replaced in the model [state them].": model.replaced,
+    }
+    return [sentence.format(", ".join(names)) for sentence, names in told.items() if names]
 
 
 def _joint(whole: Whole) -> str:

@@ -54,15 +54,10 @@ def convergence(whole: Whole) -> Html:
 
 def _reach(whole: Whole) -> list[str]:
     """Whether the moves reach every table of the fiber, as far as the posterior says so."""
-    claims = []
-    for context in whole.tables:
-        limits = context.fit.limits
-        claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
-        if claim:
-            claims.append(
-                f"Whether the moves reach every table that agrees with the exact values{context.of_table}: {claim}"
-            )
-    return claims
+    limits = {context.of_table: context.fit.limits for context in whole.tables}
+    claims = {of: str(group.attrs.get("connectivity", "")).strip() for of, group in limits.items() if group is not None}
+    told = "Whether the moves reach every table that agrees with the exact values"
+    return [f"{told}{of_table}: {claim}" for of_table, claim in claims.items() if claim]
 
 
 def _divergences(whole: Whole) -> str:
