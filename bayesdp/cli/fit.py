@@ -56,12 +56,8 @@ def add(commands: Any) -> None:
         text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
-    command.add_argument(
-        "release",
-        metavar="RELEASE",
-        nargs="+",
-        help="the release: a .nc file, or a .csv file with noise.json; several of one table",
-    )
+    files = "the release: a .nc file, or a .csv file with noise.json; several of one table"
+    command.add_argument("release", metavar="RELEASE", nargs="+", help=files)
     model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
     model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
@@ -72,14 +68,9 @@ def add(commands: Any) -> None:
     command.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
     command.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
-    command.add_argument(
-        "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
-    )
-    command.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the draws of a run that was stopped, or that has ended with fewer --draws; begin where there are none",
-    )
+    command.add_argument("--no-memory-check", action="store_true", help="go on even if the draws need too much memory")
+    resumed = "go on with the draws of a run that was stopped, or has ended with fewer --draws; or begin, without any"
+    command.add_argument("--resume", action="store_true", help=resumed)
     add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
 
 

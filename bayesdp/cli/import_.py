@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,11 @@ and so is how an office writes its files, --declare. A file noise.json that came
 docs/FILES.md describes the files."""
 
 
+def _noted(option: str, text: str) -> tuple[str, str]:
+    """--noisy and --law are noted in the order in which they are given: a law is that of the file before it."""
+    return option, text
+
+
 def add(commands: Any) -> None:
     """Add the subcommand."""
     command = add_command(
@@ -50,55 +56,24 @@ def add(commands: Any) -> None:
         example="bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc",
     )
     command.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
-    # --noisy and --law are noted in the order in which they are given: a law is that of the file before it.
-    command.add_argument(
-        "--law",
-        action="append",
-        type=lambda text: ("--law", text),
-        dest="noisy",
-        metavar="LAW",
-        help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
-    )
-    command.add_argument(
-        "--noisy",
-        action="append",
-        type=lambda text: ("--noisy", text),
-        dest="noisy",
-        metavar="FILE",
-        help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
-    )
-    command.add_argument(
-        "--noise",
-        metavar="JSON",
-        help="the file noise.json that says what the columns of the table are, in place of other options",
-    )
+    law = "law of the noise of the file before it, such as 'discrete-gaussian sigma=5'"
+    further = "a further file of noisy margins, totals or cells, followed by its --law; may be repeated"
+    for option, metavar, text in (("--law", "LAW", law), ("--noisy", "FILE", further)):
+        noted = partial(_noted, option)
+        command.add_argument(option, action="append", type=noted, dest="noisy", metavar=metavar, help=text)
+    noise = "the file noise.json that says what the columns of the table are, in place of other options"
+    command.add_argument("--noise", metavar="JSON", help=noise)
     add_repeatable(command, "--exact", "CSV", "file of exact margins or totals")
-    add_repeatable(
-        command,
-        "--unmeasured",
-        "CELL",
-        "a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
-        "fields left empty in the noisy files",
-    )
-    command.add_argument(
-        "--postprocessing",
-        default="none",
-        metavar="WHAT",
-        help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' "
-        "is refused, with the reason",
-    )
-    command.add_argument(
-        "--adding-up",
-        choices=("refuse", "warn"),
-        default="refuse",
-        help="what to do with noisy sums that all add up exactly, which independent noise does not, and with two measurements of the "
-        "same that differ by more than their laws explain: they are refused, or taken as they are with a warning",
-    )
-    command.add_argument(
-        "--simulated",
-        action="store_true",
-        help="the noise came from a seeded generator (an example, not a publication)",
-    )
+    hidden = """a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all fields left empty in
+        the noisy files"""
+    add_repeatable(command, "--unmeasured", "CELL", hidden)
+    done = """what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' is refused,
+        with the reason"""
+    command.add_argument("--postprocessing", default="none", metavar="WHAT", help=done)
+    adding_up = """what to do with noisy sums that all add up exactly, which independent noise does not, and with two measurements of
+        the same that differ by more than their laws explain: they are refused, or taken as they are with a warning"""
+    command.add_argument("--adding-up", choices=("refuse", "warn"), default="refuse", help=adding_up)
+    command.add_argument("--simulated", action="store_true", help="the noise came from a seeded generator: an example")
     add_table_options(command)
     add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 

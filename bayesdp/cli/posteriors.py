@@ -40,14 +40,10 @@ def add_summary(commands: Any) -> None:
         example="bayesdp summary posterior.nc --prob 0.95 --format csv --query totals:state",
     )
     command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
-    command.add_argument(
-        "--prob", type=float, default=0.95, help="probability of the equal-tailed intervals (default: 0.95)"
-    )
+    command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
     command.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
     command.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
-    command.add_argument(
-        "--var", metavar="NAME", help="a parameter, or another table of counts (default: the first table)"
-    )
+    command.add_argument("--var", metavar="NAME", help="a parameter, or another table (default: the first table)")
 
 
 def summarise(args: argparse.Namespace) -> int:
@@ -202,16 +198,10 @@ def add_report(commands: Any) -> None:
     command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
     command.add_argument("--title", help="title of the report")
     command.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
-    command.add_argument(
-        "--headline",
-        metavar="WHAT",
-        help=f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)",
-    )
-    command.add_argument(
-        "--truth",
-        metavar="TABLE",
-        help="the confidential table, in a simulation; the report then contains it, and says so",
-    )
+    answer = f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)"
+    command.add_argument("--headline", metavar="WHAT", help=answer)
+    truth = "the confidential table, in a simulation; the report then contains it, and says so"
+    command.add_argument("--truth", metavar="TABLE", help=truth)
     add_table_options(command)
     add_output(command, "the report, an .html file")
 

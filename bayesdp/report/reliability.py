@@ -120,18 +120,15 @@ def prior(whole: Whole) -> Html:
         "code that built the model says."
     )
     stated = element("pre", text or printed) if text or printed else undescribed
-    found = [part for context in whole.tables for part in _predictive(context)]
-    if not found and any(context.fit.measurements for context in whole.tables):
-        found = [
-            paragraph(
-                "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
-                "Add the groups of ",
-                element("code", "pm.sample_prior_predictive"),
-                " to have the check.",
-            )
-        ]
-    elif not found:
-        found = [paragraph("Nothing noisy is published that the prior could be compared with.")]
+    none = paragraph("Nothing noisy is published that the prior could be compared with.")
+    if any(context.fit.measurements for context in whole.tables):
+        none = paragraph(
+            "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. Add the "
+            "groups of ",
+            element("code", "pm.sample_prior_predictive"),
+            " to have the check.",
+        )
+    found = [part for context in whole.tables for part in _predictive(context)] or [none]
     return joined([stated, element("h3", "Prior predictive check"), *found])
 
 
@@ -148,14 +145,11 @@ def _predictive(context: Context) -> list[Html]:
         expected = summarise_draws(draws[:, shown], context.prob)
         inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
         text = (
-            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of "
-            f"{plural(int(shown.sum()), 'published value')} lie in the "
-            f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
+            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of {plural(int(shown.sum()), 'published value')} lie in "
+            f"the {context.kind} of the {what}. Many outside would say that prior and data disagree."
         )
-        written += [
-            paragraph(text),
-            embedded(picture, f"Prior predictive {context.kind} and published values, in counts."),
-        ]
+        alt = f"Prior predictive {context.kind} and published values, in counts."
+        written += [paragraph(text), embedded(picture, alt)]
     return written
 
 

@@ -207,14 +207,10 @@ def _coverage(context: Context) -> list[Html]:
     """A sentence on how many intervals contain the truth; nothing where it is not known."""
     if context.truth is None:
         return []
-    free = ~context.fit.determined
-    summary = context.summary
+    free, summary = ~context.fit.determined, context.summary
     inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
-    told = (
-        f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
-        "nothing about calibration; repeated releases do.)"
-    )
-    return [paragraph(told)]
+    told = f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it."
+    return [paragraph(told, " (One table proves nothing about calibration; repeated releases do.)")]
 
 
 def _pictures(context: Context) -> list[Html]:

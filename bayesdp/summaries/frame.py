@@ -178,10 +178,6 @@ def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
     return [Query(part.frame, (part,)) for part in wanted]
 
 
-type _Part = tuple[str, Answers, list[str] | None]
-"""A part of the table: its title, its numbers, and the names of its rows where they are not made from labels."""
-
-
 def summary(
     posterior: xr.DataTree, var: str | Sequence[str] | None = None, *, query: Query | None = None, prob: float = 0.95
 ) -> pd.DataFrame:
@@ -254,7 +250,7 @@ def summary(
         parts = [part for name in names for part in _of_variable(model, name, level)]
     if not parts:
         raise ValueError("var names no variable")
-    table = pd.concat([_rows(*part) for part in parts])
+    table = pd.concat(parts)
     further = sorted((name for name in table.columns if name.startswith("published_")), key=lambda name: int(name[10:]))
     rest = [name for name in table.columns if name != "published" and name not in further]
     table = table[["published", *further, *rest]]
@@ -270,7 +266,7 @@ def summary(
     return table
 
 
-def _of_query(model: PosteriorModel, query: Query, level: float) -> list[_Part]:
+def _of_query(model: PosteriorModel, query: Query, level: float) -> list[pd.DataFrame]:
     """The answers of a query of every table with its cells."""
     tables = model.published_tables()
     found = [table for table in tables if table.joint.frame.same_cells(query.frame)]
@@ -280,7 +276,7 @@ def _of_query(model: PosteriorModel, query: Query, level: float) -> list[_Part]:
     return [part for table in found for part in _answers(table, [query], level)]
 
 
-def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
+def _of_everything(model: PosteriorModel, level: float) -> list[pd.DataFrame]:
     """All tables with their totals, and all other variables."""
     if not model.tables and not releases_of_tables(model.tree):
         model.published_tables()  # says what is missing
@@ -294,7 +290,7 @@ def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
     return parts + [part for name in model.others for part in _of_variable(model, name, level)]
 
 
-def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[_Part]:
+def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[pd.DataFrame]:
     """The counts of a table, the answers of a recorded query, or a parameter."""
     if not isinstance(name, str):
         raise TypeError(f"var must be names of variables, got {name!r}")
@@ -306,14 +302,14 @@ def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[_Part]:
     for table in model.tables:
         if name in table.recorded:
             query = table.recorded[name]
-            return [(name, summarise_table(table, query, level, of_draws=True), _names(query))]
+            return [_rows(name, summarise_table(table, query, level, of_draws=True), _names(query))]
     determined = model.tree["determined"].to_dataset() if "determined" in model.tree.children else {}  # of parts
-    return [(name, summarise_variable(model.variables[name], level, determined.get(name)), None)]
+    return [_rows(name, summarise_variable(model.variables[name], level, determined.get(name)), None)]
 
 
-def _answers(table: Posterior, queries: list[Query], level: float) -> list[_Part]:
+def _answers(table: Posterior, queries: list[Query], level: float) -> list[pd.DataFrame]:
     """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
-    return [(_title(table.name, query), summarise_table(table, query, level), _names(query)) for query in queries]
+    return [_rows(_title(table.name, query), summarise_table(table, query, level), _names(query)) for query in queries]
 
 
 def _names(query: Query) -> list[str] | None:
@@ -336,7 +332,7 @@ def _sums(query: Query) -> bool:
 
 
 def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
-    """The rows of one part."""
+    """The rows of one part, with these names or those that are made of the labels."""
     ends = f"eti{100 * own.prob:.10g}"
     columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
     labels = [", ".join(row) for row in zip(*columns, strict=True)] or [""]  # "" of a single number
