@@ -6,11 +6,11 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer
 from bayesdp.measurements import Measured
@@ -87,7 +87,7 @@ def intervals(
     return drawn
 
 
-def _height(rows: npt.NDArray[np.int64]) -> float:
+def _height(rows: Ints) -> float:
     """Inches of a picture with a row for each quantity."""
     return 1.45 + 0.24 * max(len(rows), 3)
 
@@ -98,7 +98,7 @@ def _titled(drawn: Figure, title: str, columns: int) -> None:
     drawn.legend(loc="outside lower left", ncols=columns)
 
 
-def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
+def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[Ints, str]:
     """Which cells are shown, and how the title says so."""
     total = len(summary.mean)
     pages = -(-total // limit)
@@ -113,7 +113,7 @@ def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray
     return np.arange(start, stop), f"cells {start + 1} to {stop} of {total}"
 
 
-def _too_short(summary: Summary, fit: Posterior, cells: npt.NDArray[np.int64]) -> bool:
+def _too_short(summary: Summary, fit: Posterior, cells: Ints) -> bool:
     """Whether intervals would be mere dots on the scale of the counts."""
     free = cells[~fit.determined[cells]]
     if not free.size or not np.isfinite(fit.published[cells]).all():
@@ -173,7 +173,7 @@ def heatmaps(
     return drawn
 
 
-def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_]) -> None:
+def _annotate(axes: Axes, image: Any, values: Floats, fixed: Mask) -> None:
     """Write the number into each cell, in a colour that can be read on its ground."""
     for (row, column), value in np.ndenumerate(values):
         red, green, blue, _ = image.cmap(image.norm(value))

@@ -7,7 +7,6 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,6 +14,7 @@ from matplotlib.transforms import Affine2D
 from scipy import stats
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
@@ -116,7 +116,7 @@ def calibration_dispersion(result: xr.DataTree, *, quantities: int = 25) -> Figu
     return drawn
 
 
-def _values(result: xr.DataTree, group: str, name: str) -> npt.NDArray[np.float64]:
+def _values(result: xr.DataTree, group: str, name: str) -> Floats:
     return np.asarray(result[group].to_dataset()[name].values, dtype=np.float64).reshape(-1)
 
 

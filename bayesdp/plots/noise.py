@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
@@ -224,7 +223,7 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     return which or ", one cell"
 
 
-def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], width: int = 1) -> None:
+def _bars(axes: Axes, values: Ints, heights: Floats, width: int = 1) -> None:
     """Draw a bar at each integer (or bin of integers), or a line where bars would touch."""
     if len(values) <= _MOST_BARS:
         axes.bar(values, heights, width=(0.7 if width == 1 else 1.0) * width, color=COLOURS["release"], alpha=0.75)

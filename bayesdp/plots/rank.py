@@ -18,11 +18,10 @@ from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, cell_labels, panels, percent, plain, style, together
@@ -191,7 +190,7 @@ def _fractional(draws: Floats, rng: np.random.Generator) -> Floats:
     return ranked.reshape(draws.shape)
 
 
-def _compared(ranked: Floats, level: float) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+def _compared(ranked: Floats, level: float) -> tuple[Floats, Floats, Floats, Mask]:
     """Grid, line of each chain, half the width of the band, and which chains leave it."""
     z = np.arange(1, POINTS + 1) / (POINTS + 1)
     lines = np.stack([np.searchsorted(np.sort(own), z + 1e-12, side="right") / own.size - z for own in ranked])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import Fiber
@@ -140,7 +141,7 @@ _SUM_ROUNDING = 1e-9
 """Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
 
 
-def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def without_rounding_errors(draws: Floats) -> Floats:
     """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
     whole = np.round(draws[0])
     constant = (np.abs(draws - whole) <= _SUM_ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
@@ -309,7 +310,7 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
 def _check_tables(tables: npt.NDArray[Any], where: str, first: int, fiber: Fiber, rounding: float) -> None:
     """Some tables of one chain, shape ``(draws, *table)``; real ones are rounded by this share of their largest cell."""
 
-    def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+    def refuse(wrong: Mask, what: str) -> None:
         for draw, *cell in np.argwhere(wrong)[:1].tolist():
             count = f"{_cell(fiber.frame, cell)} is {tables[draw, *cell]}"
             raise ValueError(f"{where}{first + draw}: {count}, and counts are {what}")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.style import percent
 from bayesdp.posterior import PosteriorModel, SummarisedPosterior, Summary, summarise_draws
@@ -110,14 +110,12 @@ def _largest_cells(context: Context) -> Html:
     return joined(parts)
 
 
-def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
+def _labels(query: Query, rows: Ints) -> list[Html]:
     """The answers of a query by their labels."""
     return [label(*names) for names in answer_labels(query, rows.tolist())]
 
 
-def _listed(
-    names: list[Html], summary: Summary, places: npt.NDArray[np.int64], *, counts: bool = True, what: str = "entries"
-) -> Html:
+def _listed(names: list[Html], summary: Summary, places: Ints, *, counts: bool = True, what: str = "entries") -> Html:
     """The posterior mean and interval of some quantities, by name."""
     show_mean, show_end = (decimal, count) if counts else (significant, significant)
     return items(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import nearest, probability, shown
 from bayesdp.consistency import determined_answers, implied_answers
@@ -45,8 +45,8 @@ class Answers(Summary):
     labels: dict[str, list[Any]]
     published: Floats
     further: tuple[Floats, ...] = ()
-    exact: npt.NDArray[np.bool_]
-    determined: npt.NDArray[np.bool_]
+    exact: Mask
+    determined: Mask
 
     @property
     def columns(self) -> dict[str, Floats]:
@@ -94,9 +94,7 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
     )
 
 
-def _diagnosed(
-    chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: npt.NDArray[np.bool_]
-) -> Summary:
+def _diagnosed(chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: Mask) -> Summary:
     """Summary with the diagnostics of what is not determined."""
     # `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
     found, free = summarise_draws(draws, prob), np.flatnonzero(~determined)
