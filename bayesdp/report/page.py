@@ -202,17 +202,14 @@ def _subject(whole: Whole) -> str:
 
 def _truths(names: list[str], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
+    known = ", ".join(names)
     if truth is None or isinstance(truth, Mapping):
         unknown = [str(name) for name in truth or () if name not in names]
         if unknown:
-            raise ValueError(
-                f"truth must be about tables of the posterior, {', '.join(names)}; got {', '.join(unknown)}"
-            )
+            raise ValueError(f"truth must be about tables of the posterior, {known}; got {', '.join(unknown)}")
         return truth or {}
     if len(names) > 1:
-        raise ValueError(
-            f"truth must say which of the tables {', '.join(names)} it is, as a mapping from the name to the table"
-        )
+        raise ValueError(f"truth must say which of the tables {known} it is, as a mapping from the name to the table")
     return {names[0]: truth}
 
 
@@ -234,15 +231,11 @@ def _lead(whole: Whole) -> str:
     described = "; ".join(
         f"{context.fit.name}: {context.table}" if context.several else context.table for context in whole.tables
     )
-    if all(context.of_statistics for context in whole.tables):
-        return (
-            f"{described[0].upper()}{described[1:]}. What is known about the confidential values, given the noisy numbers that were "
-            f"published. Intervals: {whole.kind}s."
-        )
-    return (
-        f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}. What is known about the confidential counts, given the noisy "
-        f"and the exact numbers that were published. Intervals: {whole.kind}s."
-    )
+    what, about = f"{described[0].upper()}{described[1:]}", "values, given the noisy numbers"
+    if not all(context.of_statistics for context in whole.tables):
+        what = f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}"
+        about = "counts, given the noisy and the exact numbers"
+    return f"{what}. What is known about the confidential {about} that were published. Intervals: {whole.kind}s."
 
 
 def _banners(whole: Whole) -> list[Html]:

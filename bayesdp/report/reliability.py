@@ -72,22 +72,18 @@ def _divergences(whole: Whole) -> str:
     )
 
 
-_LAW_TAKEN = (
-    "The noise law: taken as published, and exact. Numbers that were rounded, truncated or made consistent after the noise was "
-    "added do not follow it."
-)
-_MODEL = "The prior and the model of the counts: see the sensitivity to the prior above. The intervals are right if the model is."
-_STATISTICS_MODEL = "The prior and the model of the data: the intervals are right if they are."
-
-
 def sources_of_error(whole: Whole) -> Html:
     """Sources of error other than the noise, which the posterior accounts for."""
-    counted = [
-        f"{context.fit.name}: {_kind_of_numbers(context)}" if context.several else _kind_of_numbers(context)
-        for context in whole.tables
-    ]
-    model = _STATISTICS_MODEL if all(context.of_statistics for context in whole.tables) else _MODEL
-    return items([_monte_carlo(whole), *counted, _LAW_TAKEN, model])
+    counted = [(f"{table.fit.name}: " if table.several else "") + _kind_of_numbers(table) for table in whole.tables]
+    law = (
+        "The noise law: taken as published, and exact. Numbers that were rounded, truncated or made consistent after the noise was "
+        "added do not follow it."
+    )
+    model = "The prior and the model of the data: the intervals are right if they are."
+    if not all(table.of_statistics for table in whole.tables):
+        where = "see the sensitivity to the prior above"
+        model = f"The prior and the model of the counts: {where}. The intervals are right if the model is."
+    return items([_monte_carlo(whole), *counted, law, model])
 
 
 def _monte_carlo(whole: Whole) -> str:

@@ -404,8 +404,8 @@ def parameters(whole: Whole) -> Html | None:
     if not whole.model.parameters:
         return None
     drawn = {name: whole.model.draws_of(name) for name in whole.model.parameters}
-    draws = np.concatenate([_flattened(own).astype(np.float64) for own in drawn.values()], axis=1)
-    names = [text for name, own in drawn.items() for text in element_names(name, own)]
+    draws = np.concatenate([_flattened(values).astype(np.float64) for values in drawn.values()], axis=1)
+    names = [text for name, values in drawn.items() for text in element_names(name, values)]
     columns = [Column("Parameter", names, kind="label")]
     columns += _posterior_columns(summarise_draws(draws, whole.tables[0].prob), whole.kind, counts=False)
     if "diagnostics" in whole.model.tree.children:
