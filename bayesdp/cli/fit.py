@@ -153,10 +153,8 @@ def _drawn(
 
     try:
         return drawn(model, asked, stop, **journal)
-    except ValueError:
-        raise
     except Exception as error:
-        if hasattr(error, "draws"):
+        if hasattr(error, "draws") and not isinstance(error, ValueError):
             write_draws_somewhere(error.draws, args.output, overwrite=args.overwrite)
             say(f"{args.output} has the draws, and nothing that is computed from them")
         raise

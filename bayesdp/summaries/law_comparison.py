@@ -88,14 +88,10 @@ def compare_laws(
 ) -> LawComparison:
     """Fit one model under several noise laws, and show how much the answers depend on the law.
 
-    Offices that perturb tables by cell keys or round them often keep the table of perturbations, or parts of it, secret: a
-    deviation D and a variance V are known roughly. A posterior under one guess looks more certain than it is. This fits the
-    model under each of several plausible laws and puts the answers side by side.
-
-    The laws are **not weighed** against one another, and nothing is averaged. A perturbed table says little about the law that
-    perturbed it, and what it says depends on the prior of the counts; whoever has probabilities for the laws can mix the draws of
-    `LawComparison.posteriors` by them. Noise laws are compared for the same published numbers, so that every law has to be
-    able to give them.
+    Offices that perturb tables by cell keys or round them often keep the table of perturbations, or parts of it, secret. A
+    posterior under one guess looks more certain than it is. The laws are **not weighed** against one another, and nothing is
+    averaged. A perturbed table says little about the law that perturbed it, and what it says depends on the prior of the counts;
+    whoever has probabilities for the laws can mix the draws of `LawComparison.posteriors` by them.
 
     Parameters
     ----------
