@@ -39,12 +39,10 @@ def say(text: str) -> None:
     tell(printable_lines(text))
 
 
-class _Shown(logging.Filter):
-    """Messages of PyMC with the names of variables in them, which hold names of dimensions."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = printable_lines(record.getMessage()), ()
-        return True
+def _made_safe(record: logging.LogRecord) -> bool:
+    """A filter of messages with names of variables in them, which hold names of dimensions; all pass."""
+    record.msg, record.args = printable_lines(record.getMessage()), ()
+    return True
 
 
 def log_safely() -> None:
@@ -52,7 +50,7 @@ def log_safely() -> None:
     import pymc  # noqa: F401  makes its handlers
 
     for handler in logging.getLogger("pymc").handlers:
-        handler.addFilter(_Shown())
+        handler.addFilter(_made_safe)
 
 
 def banner(text: str) -> None:

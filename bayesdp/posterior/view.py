@@ -350,19 +350,19 @@ class SummarisedPosterior(Posterior):
             return super().summary(query, prob)
         level, cells = probability(prob, "prob"), self.tree[CELLS].to_dataset()
         shares = cells["share"].values.astype(np.float64)
-
-        def place(share: float) -> int | None:
-            return next((i for i, kept in enumerate(shares) if abs(kept - share) <= 1e-9), None)
-
         tails = (1 - level) / 2, (1 + level) / 2
-        low, high = map(place, tails)
-        if low is None or high is None:
-            known = [f"{1 - 2 * share:.10g}" for share in shares if share < 0.5 and place(1 - share) is not None]
+        there = [np.isclose(shares, share, rtol=0.0, atol=1e-9) for share in tails]
+        if not all(kept.any() for kept in there):
+            pairs = [
+                share for share in shares if share < 0.5 and np.isclose(shares, 1 - share, rtol=0.0, atol=1e-9).any()
+            ]
+            known = [f"{1 - 2 * share:.10g}" for share in pairs]
             raise ValueError(
                 f"prob={prob:.10g} needs the quantiles {tails[0]:.10g} and {tails[1]:.10g} of the cells, which were not kept; there "
                 f"are intervals for prob = {', '.join(known) or 'none'}. Fit again with these in `quantiles`"
             )
-        lower, upper = (self._of_cells(cells["quantile"].isel(share=at, drop=True)) for at in (low, high))
+        ends = [cells["quantile"].isel(share=int(kept.argmax()), drop=True) for kept in there]
+        lower, upper = map(self._of_cells, ends)
         mean, sd, ess, rhat = (self._of_cells(cells[name]) for name in ("mean", "sd", "ess", "rhat"))
         return Summary(mean, sd, lower, upper, level, ess, np.full(ess.shape, np.nan), rhat)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -83,10 +84,7 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
     published = _published(query, release)
     return Answers(
         **vars(numbers),
-        labels={
-            dim: [labels[i] for i in places.reshape(-1)]
-            for (dim, labels), places in zip(query.coords.items(), np.indices(query.shape), strict=True)
-        },
+        labels=_labels_of_each(query.coords),
         published=published[0] if published else np.full(query.rows, np.nan),
         further=tuple(published[1:]),
         exact=exact,
@@ -142,17 +140,23 @@ def summarise_variable(draws: xr.DataArray, prob: float, determined: xr.DataArra
     ({'group': [0, 1]}, [2.0, 6.0], [3.0, 7.0])
     """
     ordered = draws.transpose("chain", "draw", ...)
-    shape = ordered.shape[2:]
     chains = ordered.values.reshape(*ordered.shape[:2], -1)
     nothing = np.zeros(chains.shape[2], dtype=np.bool_)
     known = nothing if determined is None else determined.transpose(*ordered.dims[2:]).values.reshape(-1).astype(bool)
-    labels: dict[str, list[Any]] = {}
-    for dim, places in zip(ordered.dims[2:], np.indices(shape), strict=True):
-        named = ordered.coords[dim].values.tolist() if dim in ordered.coords else list(range(ordered.sizes[dim]))
-        labels[str(dim)] = [named[i] for i in places.reshape(-1)]
+    labels: dict[str, Sequence[Any]] = {
+        str(dim): ordered.coords[dim].values.tolist() if dim in ordered.coords else range(ordered.sizes[dim])
+        for dim in ordered.dims[2:]
+    }
     numbers = _diagnosed(chains, chains.reshape(-1, chains.shape[2]), prob, known)
     published = np.full(chains.shape[2], np.nan)
-    return Answers(**vars(numbers), labels=labels, published=published, exact=nothing, determined=known)
+    each = _labels_of_each(labels)
+    return Answers(**vars(numbers), labels=each, published=published, exact=nothing, determined=known)
+
+
+def _labels_of_each(coords: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """The labels of each answer, by dimension, of those along each dimension."""
+    rows = list(product(*coords.values()))
+    return {dim: [row[k] for row in rows] for k, dim in enumerate(coords)}
 
 
 def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
@@ -318,10 +322,9 @@ def _names(query: Query) -> list[str] | None:
 def _title(name: str, query: Query) -> str:
     if query.is_identity:
         return name
-    if _sums(query):
-        kept = query.dims
-        return f"{name} by {' × '.join(kept)}" if kept else f"{name}: grand total"
-    return f"{name}: {described(query)}"
+    if not _sums(query):
+        return f"{name}: {described(query)}"
+    return f"{name} by {' × '.join(query.dims)}" if query.dims else f"{name}: grand total"
 
 
 def _sums(query: Query) -> bool:
