@@ -167,13 +167,8 @@ def test(args: argparse.Namespace) -> int:
         check_output(args.output, overwrite=args.force)
     release = read_releases(args.releases)
     need_counts(release, "the tests are about tables of two rows and columns")
-    result = odds_ratio_test_from_releases(
-        release,
-        args.alternative,
-        args.null,
-        cell=_cell(args.cell, release.frame),
-        rng=None if seed is None else np.random.default_rng(seed),
-    )
+    cell, rng = _cell(args.cell, release.frame), None if seed is None else np.random.default_rng(seed)
+    result = odds_ratio_test_from_releases(release, args.alternative, args.null, cell=cell, rng=rng)
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
     written = _text.dumps(content, "the result", indent=1)
     text = written if args.format == "json" else _words(result, release.frame, content)

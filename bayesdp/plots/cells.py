@@ -179,14 +179,9 @@ def _annotate(axes: Axes, image: Any, values: Floats, fixed: Mask) -> None:
         red, green, blue, _ = image.cmap(image.norm(value))
         dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
         text = f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
-        axes.text(
-            column,
-            row,
-            f"= {value:,.0f}" if fixed[row, column] and value == round(value) else text,
-            ha="center",
-            va="center",
-            color="white" if dark else "black",
-        )
+        if fixed[row, column] and value == round(value):
+            text = f"= {value:,.0f}"
+        axes.text(column, row, text, ha="center", va="center", color="white" if dark else "black")
 
 
 _LINEAR_UP_TO = 200.0
@@ -218,12 +213,11 @@ def prior_predictive(
     expected = summarise_draws(draws[:, shown], prob)
     median = np.median(draws[:, shown], axis=0)
     which = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
+    chosen = np.arange(len(shown))
     if len(shown) > limit:
         distance = np.abs(published[shown] - median) / np.maximum(expected.upper - expected.lower, 1.0)
         chosen = np.sort(np.argsort(-distance, kind="stable")[:limit])
         which = f"the {limit} of {len(shown)} values that are farthest out"
-    else:
-        chosen = np.arange(len(shown))
     rows = np.arange(len(chosen))
     with style():
         drawn = figure(_height(chosen))

@@ -268,13 +268,7 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
         for i, (label, f) in enumerate(curves.items()):
             a = np.unique(np.concatenate([[0.0, 1.0], _LEVELS, f._kinks()]))
             axes.plot(a, f(a), linestyle=_LINES[i % len(_LINES)], linewidth=1.8, label=plain(label))
-        axes.set(
-            xlabel="type I error",
-            ylabel="smallest type II error",
-            xlim=(0.0, 1.0),
-            ylim=(0.0, 1.0),
-            title="How well two tables can be told apart",
-        )
-        axes.set_aspect("equal")
+        axes.set(xlabel="type I error", ylabel="smallest type II error", title="How well two tables can be told apart")
+        axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
         axes.legend()
     return picture
