@@ -9,6 +9,8 @@ And JSON as the standard has it: no NaN, no repeated keys, and errors that say w
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
@@ -102,6 +104,18 @@ def csv_label(value: Any) -> str:
     if value.lstrip()[:1] not in _FORMULA and printable(value) == value:
         return value
     return "'" + printable(value.replace("\\", "\\\\"))
+
+
+def csv_text(headings: Iterable[str], rows: Iterable[Iterable[Any]], end: str = "\n") -> str:
+    """A CSV file; texts are labels as `csv_label` writes them, and None and NaN are empty fields."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator=end)
+    writer.writerow(map(csv_label, headings))
+    for row in rows:
+        # NaN differs from itself.
+        fields = ("" if value is None or value != value else value for value in row)
+        writer.writerow(csv_label(value) if isinstance(value, str) else value for value in fields)
+    return text.getvalue()
 
 
 def label_of_csv(text: str) -> str:

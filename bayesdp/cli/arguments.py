@@ -48,35 +48,18 @@ def add_output(command: Any, what: str, *, required: bool = True) -> None:
 
 def add_table_options(command: Any) -> None:
     """Add what describes the form of a table's file."""
-    command.add_argument(
-        "--dims",
-        type=lambda text: text.split(","),
-        metavar="NAME,NAME",
-        help="names of the table's dimensions; a wide CSV file needs them",
-    )
+    dims = "names of the dimensions; a wide CSV file needs them"
+    command.add_argument("--dims", type=lambda text: text.split(","), metavar="NAME,NAME", help=dims)
     command.add_argument("--value", metavar="NAME", help="column (or netCDF variable) of the values")
-    add_repeatable(
-        command, "--group", "GROUP=DIM", "a column of group labels and the dimension it belongs to, like state=county"
-    )
-    add_repeatable(
-        command, "--ignore", "COLUMN", "a column of a CSV file that is neither labels nor values, such as a population"
-    )
-    add_repeatable(
-        command,
-        "--total",
-        "DIM=LABEL",
-        "a label that stands for the sum over a dimension, like county=Total; 'county=' says that none does",
-    )
-    command.add_argument(
-        "--layout", choices=("auto", "long", "wide"), default="auto", help="form of a CSV file (default: auto)"
-    )
-    command.add_argument(
-        "--declare",
-        default="{}",
-        metavar="JSON",
-        help="how an office writes a CSV file, as bayesdp.tables.read_office_csv takes it, such as "
-        '\'{"delimiter": ";", "thousands": ".", "symbols": {"..": "suppressed"}}\'',
-    )
+    add_repeatable(command, "--group", "GROUP=DIM", "a column of group labels and its dimension, like state=county")
+    add_repeatable(command, "--ignore", "COLUMN", "a column of a CSV file that is neither labels nor values")
+    total = "a label that stands for the sum over a dimension, like county=Total; 'county=' says that none does"
+    add_repeatable(command, "--total", "DIM=LABEL", total)
+    layouts = ("auto", "long", "wide")
+    command.add_argument("--layout", choices=layouts, default="auto", help="form of a CSV file (default: auto)")
+    declared = """how an office writes a CSV file, as bayesdp.tables.read_office_csv takes it, such as
+        '{"delimiter": ";", "thousands": ".", "symbols": {"..": "suppressed"}}'"""
+    command.add_argument("--declare", default="{}", metavar="JSON", help=declared)
 
 
 def pairs(items: list[str], option: str) -> dict[str, str]:

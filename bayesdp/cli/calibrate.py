@@ -57,16 +57,12 @@ def add(commands: Any) -> None:
     command.add_argument("model", metavar="MODEL.py", help="your file; it is run")
     command.add_argument("--n", type=int, default=200, help="number of simulations (default: 200)")
     command.add_argument("--workers", type=int, default=1, help="local processes (default: 1)")
-    command.add_argument(
-        "--scheduler", metavar="ADDRESS", help="address of a Dask scheduler (extra `cluster`) to run on"
-    )
+    command.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler (extra `cluster`) to run on")
     command.add_argument("--seed", type=int, default=1, help="the same seed gives the same ranks (default: 1)")
     command.add_argument("--draws", type=int, default=400, help="draws of each fit (default: 400)")
     command.add_argument("--tune", type=int, default=400, help="draws before them, for tuning (default: 400)")
     command.add_argument("--target-accept", type=float, help="of NUTS (default: PyMC's)")
-    command.add_argument(
-        "--false-alarm", type=float, default=0.01, help="chance that a right model is called wrong (default: 0.01)"
-    )
+    command.add_argument("--false-alarm", type=float, default=0.01, help="its chance for a right model (default: 0.01)")
     command.add_argument("--report", metavar="FILE.html", help="also write a report with pictures")
     command.add_argument("--quiet", action="store_true", help="no lines that say how far it is")
     add_output(command, "the ranks and the verdict, a .nc file")

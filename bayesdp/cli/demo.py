@@ -84,19 +84,12 @@ def _in_python(folder: Path, draws: int) -> Path:
     lesson: Any = load_file(str(_MODELS / "county_populations.py"))
     release = lesson.make_release()
     print(f"{release}\n\n{release.guarantee}\n\nSampling 4 chains (models/county_populations.py) ...", flush=True)
-    shown = sys.stderr.isatty()
+    shown, cores = sys.stderr.isatty(), min(4, os.cpu_count() or 1)
+    sampling: dict[str, Any] = {"draws": draws, "chains": 4, "cores": cores, "random_seed": 1, "nuts_sampler": "pymc"}
     with lesson.build_model(release), warnings.catch_warnings():
         # NUTS overflows on its first trial steps from a distant start, and rejects them.
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-        posterior = bdp.sample(
-            draws=draws,
-            chains=4,
-            cores=min(4, os.cpu_count() or 1),
-            random_seed=1,
-            nuts_sampler="pymc",
-            progressbar=shown,
-            quiet=not shown,
-        )
+        posterior = bdp.sample(**sampling, progressbar=shown, quiet=not shown)
     truth = bdp.datasets.illinois_counties()
     print(posterior["diagnostics"].attrs["message"])
     print(f"\nThe smallest and the largest counties:\n{_extremes(posterior, truth)}")

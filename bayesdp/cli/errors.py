@@ -1,13 +1,9 @@
 """What the command line says, and how: what is wrong is one line on standard error, and an exit status.
 
-Labels are escaped one by one where they are put into a text (`bayesdp._text.printable`), so that none breaks a line or a row.
-What goes through `say` and `show` is looked at once more, as a whole: a path, a model's name or a message of another library may
-hold what a terminal obeys.
+What goes through `say` and `show` is escaped as a whole, too: a path or a message of another library may hold what a terminal obeys.
 
 A result that is only printed, and cannot be, is an error. A result that is in a file already is not: a user who is told that
 `bayesdp release` failed would run it again, and a second release with other noise costs privacy.
-
-Signals of a scheduler and of a closed terminal end a command as Ctrl-C does.
 """
 
 from __future__ import annotations
@@ -43,12 +39,10 @@ def say(text: str) -> None:
     tell(printable_lines(text))
 
 
-class _Shown(logging.Filter):
-    """Messages of PyMC with the names of variables in them, which hold names of dimensions."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = printable_lines(record.getMessage()), ()
-        return True
+def _made_safe(record: logging.LogRecord) -> bool:
+    """A filter of messages with names of variables in them, which hold names of dimensions; all pass."""
+    record.msg, record.args = printable_lines(record.getMessage()), ()
+    return True
 
 
 def log_safely() -> None:
@@ -56,7 +50,7 @@ def log_safely() -> None:
     import pymc  # noqa: F401  makes its handlers
 
     for handler in logging.getLogger("pymc").handlers:
-        handler.addFilter(_Shown())
+        handler.addFilter(_made_safe)
 
 
 def banner(text: str) -> None:

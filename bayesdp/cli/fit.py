@@ -29,20 +29,17 @@ _TEXT = """\
 The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
 own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
 
-Several releases of one table are fitted together: all their noisy and exact parts, the noise of different releases being
-independent. They are taken as one table at one time: where answers that two of them give differ by more than their laws
-explain, they are refused. Their labels must agree. A build_model of your own gets them as one release.
+Several releases of one table are fitted together, as one table at one time: all their noisy and exact parts, the noise of
+different releases being independent. Their labels must agree. Where answers that two of them give differ by more than their laws
+explain, they are refused. A build_model of your own gets them as one release.
 
-The draws are saved first, then the file is replaced by one with diagnostics, and with draws of the prior for the report.
-Ctrl-C ends sampling after the draw that is being made, pressed again in the middle of it, and what was drawn is saved at
-once; before there are draws to keep, nothing is written. When the draws have been made it skips what is computed from
-them, and it never breaks off the saving. SIGTERM, which batch schedulers send, and a closed terminal (SIGHUP, unless run by
-nohup) do what Ctrl-C does; the exit status is 130, 143 or 129.
+Ctrl-C ends sampling after the draw that is being made, pressed again in the middle of it, and what was drawn is saved; so do
+SIGTERM and a closed terminal (unless run by nohup). When the draws have been made it skips what is computed from them.
 
 Draws are written to a folder beside the output (.partial) as they come. Whatever ended the run, the same command with --resume
 goes on where it was, and with a --seed ends with the same draws as a run that was never stopped. When the posterior is
-saved in full the file gets another name (.chains). From it, a run that has ended goes on as well: the same command with a larger
---draws and --resume, say where the verdict asks for more draws. Remove it when the posterior is what you want.
+saved in full the folder gets another name (.chains), from which --resume with a larger --draws goes on. Remove it when the posterior
+is what you want.
 
 """
 
@@ -59,12 +56,8 @@ def add(commands: Any) -> None:
         text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
-    command.add_argument(
-        "release",
-        metavar="RELEASE",
-        nargs="+",
-        help="the release: a .nc file, or a .csv file with noise.json; several of one table",
-    )
+    files = "the release: a .nc file, or a .csv file with noise.json; several of one table"
+    command.add_argument("release", metavar="RELEASE", nargs="+", help=files)
     model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
     model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
@@ -75,14 +68,9 @@ def add(commands: Any) -> None:
     command.add_argument("--seed", type=int, help="seed of the sampler, to repeat a run")
     command.add_argument("--cores", type=int, help="processes (default: one a chain, as many as there are cores)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
-    command.add_argument(
-        "--no-memory-check", action="store_true", help="go on where the draws need more memory than there is"
-    )
-    command.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the draws of a run that was stopped, or that has ended with fewer --draws; begin where there are none",
-    )
+    command.add_argument("--no-memory-check", action="store_true", help="go on even if the draws need too much memory")
+    resumed = "go on with the draws of a run that was stopped, or has ended with fewer --draws; or begin, without any"
+    command.add_argument("--resume", action="store_true", help=resumed)
     add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
 
 
@@ -92,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
 
+    args.partial = Path(f"{args.output}.partial")  # where the draws are written as they come
+    args.ended = Path(f"{args.output}.chains")  # where they are when the posterior is saved in full
     args.overwrite = check_resume(args)
     for option in ("chains", "draws", "tune"):
         positive_integer(getattr(args, option), f"--{option}")
@@ -120,8 +110,8 @@ def _saved(model: pm.Model, prior: str, args: argparse.Namespace, stop: StopOnCt
     try:
         write_draws_somewhere(tree, args.output, overwrite=args.overwrite)
     except OSError:
-        if holds_some(partial(args)):
-            say(f"the draws so far are in {partial(args)}: {_GOES_ON}")
+        if holds_some(args.partial):
+            say(f"the draws so far are in {args.partial}: {_GOES_ON}")
         raise
     try:
         diagnosed(run, asked, stop, told=False)
@@ -163,10 +153,8 @@ def _drawn(
 
     try:
         return drawn(model, asked, stop, **journal)
-    except ValueError:
-        raise
     except Exception as error:
-        if hasattr(error, "draws"):
+        if hasattr(error, "draws") and not isinstance(error, ValueError):
             write_draws_somewhere(error.draws, args.output, overwrite=args.overwrite)
             say(f"{args.output} has the draws, and nothing that is computed from them")
         raise
@@ -228,16 +216,6 @@ def _add_prior_draws(tree: xr.DataTree, model: pm.Model, seed: int | None, stop:
     return True
 
 
-def partial(args: argparse.Namespace) -> Path:
-    """Where the draws are written as they come."""
-    return Path(f"{args.output}.partial")
-
-
-def ended(args: argparse.Namespace) -> Path:
-    """Where the draws are when the posterior is saved in full."""
-    return Path(f"{args.output}.chains")
-
-
 def holds_some(path: Path) -> bool:
     """Whether there are draws to go on from."""
     from bayesdp.inference import holds_draws
@@ -259,10 +237,10 @@ def check_resume(args: argparse.Namespace) -> bool:
         raise ValueError(
             "--resume goes on with the draws of a run that was stopped, --force begins anew: give one of them"
         )
-    held = holds_draws(partial(args))
+    held = holds_draws(args.partial)
     if held and not (args.resume or args.force):
         raise FileExistsError(
-            f"{str(partial(args))!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins "
+            f"{str(args.partial)!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins "
             "anew"
         )
     goes_on = args.resume and os.path.lexists(args.output)
@@ -277,9 +255,9 @@ def _check_interrupted(args: argparse.Namespace, held: bool) -> None:
     """What --resume replaces has fewer draws than it is asked for, and the chains are all still there."""
     from bayesdp.cli.files import read_posterior
 
-    if not held and not holds_some(ended(args)):
+    if not held and not holds_some(args.ended):
         raise FileExistsError(
-            f"{args.output!r} exists already, with no draws to go on from ({str(ended(args))!r} is missing or empty): "
+            f"{args.output!r} exists already, with no draws to go on from ({str(args.ended)!r} is missing or empty): "
             "nothing is left to do, or --force begins anew"
         )
     tree, _ = read_posterior(args.output)
@@ -298,7 +276,7 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
     # Where draws are left when something ends the run, that is said; a folder that has none is removed.
     from bayesdp.inference import remove_journal, tells_of_draws
 
-    own = partial(args)
+    own = args.partial
     if args.force and remove_journal(own):
         say(f"--force: draws of a run that did not end were removed ({own})")
     if not tells_of_draws(model):
@@ -311,15 +289,15 @@ def journal_of(model: pm.Model, args: argparse.Namespace) -> Iterator[dict[str, 
             say("this model is sampled by nutpie: draws are saved at the end only, and --resume cannot go on with them")
         yield {}
         return
-    again = args.resume and not holds_some(own) and holds_some(ended(args)) and os.path.lexists(args.output)
+    again = args.resume and not holds_some(own) and holds_some(args.ended) and os.path.lexists(args.output)
     if again:
         remove_journal(own)  # an empty one
-        ended(args).replace(own)
+        args.ended.replace(own)
     try:
         yield {"journal": own, "resume": args.resume}
     except BaseException as error:
         if again and isinstance(error, ValueError):  # of another run: nothing was added
-            own.replace(ended(args))
+            own.replace(args.ended)
         elif not holds_some(own):
             with suppress(OSError, ValueError):  # it is not ours
                 remove_journal(own)
@@ -336,11 +314,11 @@ def put_away(args: argparse.Namespace) -> bool:
     from bayesdp.inference import remove_journal
 
     try:
-        remove_journal(ended(args))
-        if holds_some(partial(args)):
-            partial(args).replace(ended(args))
+        remove_journal(args.ended)
+        if holds_some(args.partial):
+            args.partial.replace(args.ended)
             return True
-        remove_journal(partial(args))
+        remove_journal(args.partial)
     except (OSError, ValueError) as error:
-        say(f"the posterior is saved; {partial(args)} is not needed for it, and could not be renamed: {error}")
+        say(f"the posterior is saved; {args.partial} is not needed for it, and could not be renamed: {error}")
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,32 +31,18 @@ scale are in the agency's methods note:
 For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / epsilon), 'rho=0.1 sensitivity=1' for
 sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
 
-Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: if you know it, say so
-with --postprocessing, and they are refused. If the numbers themselves show it, import warns; if noisy sums all add up, it refuses
-(see --adding-up).
-
-Several noisy files make one release: name further ones with --noisy, each followed by its own --law. They hold margins or
-totals in the form of the exact ones, or another noisy table of the same cells:
-  bayesdp import cells.csv --law 'discrete-gaussian sigma=5' --noisy margins.csv --law 'discrete-gaussian sigma=2' ...
-Lines or columns of totals within the table are declared, --total county=Total: they are measurements under the law of the file.
-The noise of the files, and of the margins in one file, must be independent of one another.
-
-A table of an office with symbols, separators of thousands, titles or another encoding is read as --declare says, and nothing is
-guessed: --declare '{"delimiter": ";", "skip_rows": 2, "thousands": ".", "symbols": {"..": "suppressed"}}' --unmeasured blank
-
-A file noise.json that came with the data says all of this: the query and the law of each column, what is exact, what was not
-published. Then no other option is needed:
+Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: see --postprocessing and
+--adding-up. Further noisy files are named with --noisy, each followed by its own --law; the noise of the files, and of the margins
+in one file, must be independent of one another. Lines or columns of totals within the table are declared, --total county=Total,
+and so is how an office writes its files, --declare. A file noise.json that came with the data says all of this:
   bayesdp import DATA.csv --noise DATA.noise.json -o release.nc
 
 docs/FILES.md describes the files."""
 
 
-class _FileOrLaw(argparse.Action):
-    """Note --noisy and --law in the order in which they are given: a law is that of the file before it."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        noted = [*(getattr(namespace, self.dest, None) or []), (option_string or "", values)]
-        setattr(namespace, self.dest, noted)
+def _noted(option: str, text: str) -> tuple[str, str]:
+    """--noisy and --law are noted in the order in which they are given: a law is that of the file before it."""
+    return option, text
 
 
 def add(commands: Any) -> None:
@@ -69,52 +56,24 @@ def add(commands: Any) -> None:
         example="bayesdp import noisy.csv --exact margins.csv --law 'discrete-gaussian sigma=5' -o release.nc",
     )
     command.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
-    command.add_argument(
-        "--law",
-        action=_FileOrLaw,
-        dest="noisy",
-        metavar="LAW",
-        help="law of the noise of the file before it, such as 'discrete-gaussian sigma=5'",
-    )
-    command.add_argument(
-        "--noisy",
-        action=_FileOrLaw,
-        dest="noisy",
-        metavar="FILE",
-        help="a further file of noisy margins, totals or cells, followed by its --law; may be repeated",
-    )
-    command.add_argument(
-        "--noise",
-        metavar="JSON",
-        help="the file noise.json that says what the columns of the table are, in place of other options",
-    )
+    law = "law of the noise of the file before it, such as 'discrete-gaussian sigma=5'"
+    further = "a further file of noisy margins, totals or cells, followed by its --law; may be repeated"
+    for option, metavar, text in (("--law", "LAW", law), ("--noisy", "FILE", further)):
+        noted = partial(_noted, option)
+        command.add_argument(option, action="append", type=noted, dest="noisy", metavar=metavar, help=text)
+    noise = "the file noise.json that says what the columns of the table are, in place of other options"
+    command.add_argument("--noise", metavar="JSON", help=noise)
     add_repeatable(command, "--exact", "CSV", "file of exact margins or totals")
-    add_repeatable(
-        command,
-        "--unmeasured",
-        "CELL",
-        "a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all "
-        "fields left empty in the noisy files",
-    )
-    command.add_argument(
-        "--postprocessing",
-        default="none",
-        metavar="WHAT",
-        help="what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' "
-        "is refused, with the reason",
-    )
-    command.add_argument(
-        "--adding-up",
-        choices=("refuse", "warn"),
-        default="refuse",
-        help="what to do with noisy sums that all add up exactly, which independent noise does not, and with two measurements of the "
-        "same that differ by more than their laws explain: they are refused, or taken as they are with a warning",
-    )
-    command.add_argument(
-        "--simulated",
-        action="store_true",
-        help="the noise came from a seeded generator (an example, not a publication)",
-    )
+    hidden = """a noisy cell or sum that was not published, as 'county=Alpha, education=Low', or 'blank' for all fields left empty in
+        the noisy files"""
+    add_repeatable(command, "--unmeasured", "CELL", hidden)
+    done = """what was done to the noisy numbers after the noise was added, such as 'clipped at zero'; anything but 'none' is refused,
+        with the reason"""
+    command.add_argument("--postprocessing", default="none", metavar="WHAT", help=done)
+    adding_up = """what to do with noisy sums that all add up exactly, which independent noise does not, and with two measurements of
+        the same that differ by more than their laws explain: they are refused, or taken as they are with a warning"""
+    command.add_argument("--adding-up", choices=("refuse", "warn"), default="refuse", help=adding_up)
+    command.add_argument("--simulated", action="store_true", help="the noise came from a seeded generator: an example")
     add_table_options(command)
     add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._text import aligned, csv_label, printable, width
+from bayesdp._text import aligned, csv_text, printable, width
 from bayesdp.cli.arguments import (
     FORMS,
     add_command,
@@ -42,14 +40,10 @@ def add_summary(commands: Any) -> None:
         example="bayesdp summary posterior.nc --prob 0.95 --format csv --query totals:state",
     )
     command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
-    command.add_argument(
-        "--prob", type=float, default=0.95, help="probability of the equal-tailed intervals (default: 0.95)"
-    )
+    command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
     command.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
     command.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
-    command.add_argument(
-        "--var", metavar="NAME", help="a parameter, or another table of counts (default: the first table)"
-    )
+    command.add_argument("--var", metavar="NAME", help="a parameter, or another table (default: the first table)")
 
 
 def summarise(args: argparse.Namespace) -> int:
@@ -127,15 +121,8 @@ def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
     """CSV; the names of the interval's columns say its kind and probability: eti95_lower. Labels are those of `csv_label`."""
     kind = f"eti{100 * answers.prob:.10g}"
     names = {"lower": f"{kind}_lower", "upper": f"{kind}_upper"}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     rows = _rows(answers)
-    writer.writerow([csv_label(names.get(name, name)) for name in rows[0]])
-    writer.writerows(
-        ["" if value is None else csv_label(value) if isinstance(value, str) else value for value in row.values()]
-        for row in rows
-    )
-    return text.getvalue().rstrip("\n")
+    return csv_text([names.get(name, name) for name in rows[0]], [row.values() for row in rows]).rstrip("\n")
 
 
 _FORMATS = {"published": ".6g", "mean": ".2f", "sd": ".2f", "lower": ".6g", "upper": ".6g", "rhat": ".3f"}
@@ -211,16 +198,10 @@ def add_report(commands: Any) -> None:
     command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
     command.add_argument("--title", help="title of the report")
     command.add_argument("--question", metavar="TEXT", help="what you want to know; the report begins with it")
-    command.add_argument(
-        "--headline",
-        metavar="WHAT",
-        help=f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)",
-    )
-    command.add_argument(
-        "--truth",
-        metavar="TABLE",
-        help="the confidential table, in a simulation; the report then contains it, and says so",
-    )
+    answer = f"what answers it: a parameter of the model, or a query: {FORMS} (default: odds ratio or cells)"
+    command.add_argument("--headline", metavar="WHAT", help=answer)
+    truth = "the confidential table, in a simulation; the report then contains it, and says so"
+    command.add_argument("--truth", metavar="TABLE", help=truth)
     add_table_options(command)
     add_output(command, "the report, an .html file")
 

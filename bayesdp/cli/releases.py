@@ -34,17 +34,11 @@ is marked as simulated, because whoever knows the seed can subtract the noise.
 Labels are published with the release: they must come from a public list. What is wrong with the table is said
 by line, column and rule; messages show none of its numbers, and no label with a digit in it."""
 
-_MECHANISMS = {
-    "correlated-gaussian": "CorrelatedGaussian",
-    "extended-gaussian": "ExtendedGaussian",
-    "extended-laplace": "ExtendedLaplace",
-    "k-norm": "KNorm",
-    "lattice-laplace": "LatticeLaplace",
-    "lattice-gaussian": "LatticeGaussian",
-    "projected-gaussian": "ProjectedGaussian",
-    "projected-laplace": "ProjectedLaplace",
-}
-"""Name -> class; written down here so that --help does not import them."""
+_MECHANISMS = (
+    "correlated-gaussian", "extended-gaussian", "extended-laplace", "k-norm", "lattice-gaussian", "lattice-laplace",
+    "projected-gaussian", "projected-laplace",
+)  # fmt: skip
+"""``k-norm`` is the class ``KNorm``; written down here so that --help does not import them."""
 
 _PARAMETERS = ("epsilon", "delta", "rho", "mu", "norm", "sensitivity", "neighbours")
 
@@ -61,29 +55,19 @@ def add_release(commands: Any) -> None:
         "--mechanism lattice-laplace\n      --epsilon 0.25 --norm l1 -o release.nc",
     )
     command.add_argument("table", metavar="TABLE", help="the confidential table, .csv or .nc")
-    add_repeatable(
-        command, "--invariant", "QUERY", f"what is published exactly: {FORMS.removesuffix(', cells')}", required=True
-    )
-    command.add_argument("--mechanism", required=True, choices=sorted(_MECHANISMS), help="how the noise is drawn")
+    exact = f"what is published exactly: {FORMS.removesuffix(', cells')}"
+    add_repeatable(command, "--invariant", "QUERY", exact, required=True)
+    command.add_argument("--mechanism", required=True, choices=_MECHANISMS, help="how the noise is drawn")
     command.add_argument("--epsilon", type=float, help="privacy loss; with --delta for the Gaussian mechanisms")
     command.add_argument("--delta", type=float, help="probability of a larger loss, with --epsilon")
     command.add_argument("--rho", type=float, help="zero-concentrated privacy loss of the Gaussian mechanisms")
     command.add_argument("--mu", type=float, help="Gaussian privacy loss of the mechanisms with real normal noise")
-    command.add_argument(
-        "--query",
-        action="append",
-        metavar="QUERY",
-        help=f"what the noise is added to, for mechanisms with real noise: {FORMS}; repeat to stack (default: cells)",
-    )
-    command.add_argument(
-        "--neighbours",
-        choices=("substitution", "add-remove"),
-        help="what one person can change, for mechanisms with real noise (default: substitution)",
-    )
+    noisy = f"what the noise is added to, for mechanisms with real noise: {FORMS}; repeat to stack (default: cells)"
+    command.add_argument("--query", action="append", metavar="QUERY", help=noisy)
+    changes = "what one person can change, for mechanisms with real noise (default: substitution)"
+    command.add_argument("--neighbours", choices=("substitution", "add-remove"), help=changes)
     command.add_argument("--norm", choices=("l1", "l2"), help="norm of the lattice Laplace noise (default: l1)")
-    command.add_argument(
-        "--sensitivity", type=float, help="size of the difference, in counts, that the loss refers to (default: 1)"
-    )
+    command.add_argument("--sensitivity", type=float, help="difference, in counts, that the loss is of (default: 1)")
     command.add_argument("--seed", type=int, help="seed of a simulated release, which protects nobody")
     add_table_options(command)
     add_output(command, "the release: release.nc, or release.csv with release.noise.json beside it")
@@ -107,7 +91,7 @@ def release(args: argparse.Namespace) -> int:
     table = read_table(args.table, **table_options(args), confidential=True)
     frame = Frame.of(table)
     invariants = Invariants([parse_query(text, frame) for text in args.invariant]).query
-    kind = getattr(mechanisms, _MECHANISMS[args.mechanism])
+    kind = getattr(mechanisms, args.mechanism.title().replace("-", ""))
     required = {item.name: item.default is MISSING for item in fields(kind)}
     given = {key: getattr(args, key) for key in _PARAMETERS if getattr(args, key) is not None}
     for key in given:
@@ -154,27 +138,15 @@ def add_test(commands: Any) -> None:
         text=_TEST_TEXT,
         example="bayesdp test release.nc --cell sex=men --cell admission=admitted -o test.json",
     )
-    command.add_argument(
-        "releases",
-        nargs="+",
-        metavar="RELEASE",
-        help="a release: a .nc file, or a .csv file with noise.json; several of the same table",
-    )
-    command.add_argument(
-        "--alternative",
-        choices=("two-sided", "greater", "less"),
-        default="two-sided",
-        help="where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: two-sided)",
-    )
+    files = "a release: a .nc file, or a .csv file with noise.json; several of the same table"
+    command.add_argument("releases", nargs="+", metavar="RELEASE", help=files)
+    sides = ("two-sided", "greater", "less")
+    where = "where the odds ratio x11 x22 / (x12 x21) lies if not at the null (default: two-sided)"
+    command.add_argument("--alternative", choices=sides, default="two-sided", help=where)
     command.add_argument("--null", type=float, default=1.0, metavar="RATIO", help="odds ratio of the null (default: 1)")
     command.add_argument("--level", type=float, default=0.95, help="confidence level of the interval (default: 0.95)")
-    command.add_argument(
-        "--cell",
-        action="append",
-        default=[],
-        metavar="DIM=LABEL",
-        help="the cell that is x11; once for each dimension (default: the first labels)",
-    )
+    corner = "the cell that is x11; once for each dimension (default: the first labels)"
+    command.add_argument("--cell", action="append", default=[], metavar="DIM=LABEL", help=corner)
     command.add_argument("--seed", type=int, help="seed of the uniform, for examples and simulations (default: none)")
     command.add_argument("--format", choices=("text", "json"), default="text", help="(default: text)")
     add_output(command, "write the result to this file as JSON, too", required=False)
@@ -195,13 +167,8 @@ def test(args: argparse.Namespace) -> int:
         check_output(args.output, overwrite=args.force)
     release = read_releases(args.releases)
     need_counts(release, "the tests are about tables of two rows and columns")
-    result = odds_ratio_test_from_releases(
-        release,
-        args.alternative,
-        args.null,
-        cell=_cell(args.cell, release.frame),
-        rng=None if seed is None else np.random.default_rng(seed),
-    )
+    cell, rng = _cell(args.cell, release.frame), None if seed is None else np.random.default_rng(seed)
+    result = odds_ratio_test_from_releases(release, args.alternative, args.null, cell=cell, rng=rng)
     content = _content(result, args.level, simulated=release.simulated, seed=seed)
     written = _text.dumps(content, "the result", indent=1)
     text = written if args.format == "json" else _words(result, release.frame, content)

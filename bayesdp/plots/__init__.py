@@ -1,17 +1,8 @@
 """Pictures: of a posterior, from its DataTree, of privacy guarantees, and of calibrations. Each function returns a Matplotlib figure.
 
-========================  ==========================================================================================
-`intervals`               every cell: what was published, the posterior interval, the truth where it is known
-`heatmaps`                posterior mean and standard deviation of a two-way table
-`noise_law`               mass or density of the noise, with its standard deviation
-`ranks`                   rank plots of the quantities that mixed worst, in bands that a chain which disagrees leaves
-`prior_predictive`        what the prior expected against what was published
-`tradeoffs`               type II against type I error of any number of trade-off functions
-`calibration_ranks`       ranks of a simulation-based calibration in their simultaneous bands
-`calibration_dispersion`  how large errors are against what posteriors state, in a calibration
-`law_comparison`          one model under several noise laws: an interval for each, and what holds them all
-`designs`                 width of users' intervals against the loss, by candidate, before a release
-========================  ==========================================================================================
+`posterior` is what `bayesdp.sample` returns or a file holds, `prob` the probability of the equal-tailed intervals, `var` the table
+by its name in the model, the first one by default, and `measurement` the place of a measurement among those of all releases of the
+table. What is no posterior of a release, and arguments that are not valid, are refused by TypeError or ValueError.
 
 Titles and axes name the probability and the kind of every interval. Colours are those of Okabe and Ito, which colour-blind
 readers can tell apart, and shapes differ as well.

@@ -6,13 +6,14 @@ from itertools import cycle
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer
+from bayesdp.measurements import Measured
 from bayesdp.plots.style import COLOURS, PUBLISHED, cell_labels, figure, percent, plain, rows_of, style, together
 from bayesdp.posterior import Posterior, Summary, flat, summarise_draws
 from bayesdp.queries import Margins, answer_labels
@@ -35,27 +36,15 @@ def intervals(
     """Draw the posterior interval of each cell beside what was published.
 
     Where intervals around counts would be too short to see, the axis has the counts minus the published value, the first of several.
+    `posterior`, `prob` and `var` are those of all pictures (`bayesdp.plots`).
 
     Parameters
     ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    prob : float, default 0.95
-        Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
+    truth : array_like, shape ``(*table)``, optional
         The confidential table, in a simulation.
-    limit : int, default 40
-        Most cells on one picture.
-    page : int, optional
-        Which `limit` cells of the table, in its order, from 1. Without it a larger table shows the cells with the widest
-        intervals; the title says which are shown.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or an argument is not valid.
+    limit, page : int, optional
+        The most cells on one picture, and which `limit` cells of the table, in its order, from 1. Without a page a larger table
+        shows the cells with the widest intervals; the title says which are shown.
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
@@ -98,7 +87,7 @@ def intervals(
     return drawn
 
 
-def _height(rows: npt.NDArray[np.int64]) -> float:
+def _height(rows: Ints) -> float:
     """Inches of a picture with a row for each quantity."""
     return 1.45 + 0.24 * max(len(rows), 3)
 
@@ -109,7 +98,7 @@ def _titled(drawn: Figure, title: str, columns: int) -> None:
     drawn.legend(loc="outside lower left", ncols=columns)
 
 
-def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray[np.int64], str]:
+def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[Ints, str]:
     """Which cells are shown, and how the title says so."""
     total = len(summary.mean)
     pages = -(-total // limit)
@@ -124,7 +113,7 @@ def _chosen(summary: Summary, limit: int, page: int | None) -> tuple[npt.NDArray
     return np.arange(start, stop), f"cells {start + 1} to {stop} of {total}"
 
 
-def _too_short(summary: Summary, fit: Posterior, cells: npt.NDArray[np.int64]) -> bool:
+def _too_short(summary: Summary, fit: Posterior, cells: Ints) -> bool:
     """Whether intervals would be mere dots on the scale of the counts."""
     free = cells[~fit.determined[cells]]
     if not free.size or not np.isfinite(fit.published[cells]).all():
@@ -142,27 +131,11 @@ _MOST_CHARACTERS = 56
 def heatmaps(
     posterior: xr.DataTree | Posterior, *, dims: tuple[str, str] | None = None, var: str | None = None
 ) -> Figure:
-    """Draw the posterior mean and the posterior standard deviation of a two-way table.
+    """Draw maps of the posterior mean and standard deviation of a two-way table; determined cells carry the sign "=".
 
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    dims : tuple of str, optional
-        Two dimensions of the table, rows and columns; the others are summed over. The table's own if it has two.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Two maps, one above the other; determined cells carry the sign "=".
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or `dims` are not two dimensions of its table; of a result of
-        `bayesdp.fit_hierarchy` also if the table has more, and these sums were not recorded.
+    `posterior` and `var` are those of all pictures (`bayesdp.plots`). `dims` are rows and columns, the table's own if it has two;
+    other dimensions are summed over. Of a result of `bayesdp.fit_hierarchy` such sums must have been recorded (ValueError
+    otherwise).
     """
     fit = Posterior.of(posterior, var)
     names = fit.release.dims if dims is None else tuple(dims)
@@ -200,35 +173,17 @@ def heatmaps(
     return drawn
 
 
-def _annotate(axes: Axes, image: Any, values: npt.NDArray[np.float64], fixed: npt.NDArray[np.bool_]) -> None:
+def _annotate(axes: Axes, image: Any, values: Floats, fixed: Mask) -> None:
     """Write the number into each cell, in a colour that can be read on its ground."""
     for (row, column), value in np.ndenumerate(values):
         red, green, blue, _ = image.cmap(image.norm(value))
         dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
         text = f"{value:,.1f}" if abs(value) < 1000 else f"{value:,.0f}"
-        axes.text(
-            column,
-            row,
-            f"= {value:,.0f}" if fixed[row, column] and value == round(value) else text,
-            ha="center",
-            va="center",
-            color="white" if dark else "black",
-        )
+        if fixed[row, column] and value == round(value):
+            text = f"= {value:,.0f}"
+        axes.text(column, row, text, ha="center", va="center", color="white" if dark else "black")
 
 
-def log_axis(axes: Axes, lowest: float, highest: float) -> None:
-    """Make the x axis logarithmic for numbers between `lowest` and `highest`, with a linear piece that holds the negative ones."""
-    # Where that piece would be most of the axis, because noisy values are far below zero, the axis is linear.
-    linear = max(10.0, -2.0 * lowest)
-    if 2.0 * highest < _LEAST_REACH * linear:
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-    else:
-        axes.set_xscale("symlog", linthresh=linear)
-        axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
-
-
-_LEAST_REACH = 10.0
-"""With less than this between the linear piece and the end there is nothing logarithmic about an axis."""
 _LINEAR_UP_TO = 200.0
 """Counts beyond this are drawn on a logarithmic scale: priors have long tails."""
 
@@ -241,50 +196,28 @@ def prior_predictive(
     limit: int = 40,
     var: str | None = None,
 ) -> Figure | None:
-    """Draw what the prior expected of each published number, and that number.
+    """Draw what the prior expected of each published number, and that number; None where the posterior has no prior draws.
 
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it, with the groups of ``pm.sample_prior_predictive`` added.
-    prob : float, default 0.95
-        Probability of the equal-tailed intervals.
-    measurement : int, default 0
-        Which measurement of the table, those of several releases after one another.
-    limit : int, default 40
-        Most answers on the picture; of more, those farthest from the prior's median in units of its interval.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or None
-        None where the DataTree has no prior draws.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or an argument is not valid.
+    Those are in the groups of ``pm.sample_prior_predictive``. Arguments are those of all pictures (`bayesdp.plots`); of more than
+    `limit` answers those farthest from the prior's median, in units of its interval, are drawn.
     """
     fit = Posterior.of(posterior, var)
     positive_integer(limit, "limit")
-    in_range(fit, measurement)
+    measured = measurement_of(fit, measurement)
     found = fit.prior_predictive(measurement)
     if found is None:
         return None
     draws, what = found
-    measured = fit.measurements[measurement]
     published = flat(measured.published)
     shown = np.flatnonzero(np.isfinite(published))
     expected = summarise_draws(draws[:, shown], prob)
     median = np.median(draws[:, shown], axis=0)
     which = f"all {len(shown)} published values" if len(shown) == len(published) else f"{len(shown)} published values"
+    chosen = np.arange(len(shown))
     if len(shown) > limit:
         distance = np.abs(published[shown] - median) / np.maximum(expected.upper - expected.lower, 1.0)
         chosen = np.sort(np.argsort(-distance, kind="stable")[:limit])
         which = f"the {limit} of {len(shown)} values that are farthest out"
-    else:
-        chosen = np.arange(len(shown))
     rows = np.arange(len(chosen))
     with style():
         drawn = figure(_height(chosen))
@@ -296,17 +229,22 @@ def prior_predictive(
         axes.plot(published[shown][chosen], rows, "D", label="published (noisy)", **PUBLISHED)
         rows_of(axes, [together(labels) for labels in answer_labels(measured.query, shown[chosen])])
         ends = np.concatenate([expected.lower[chosen], expected.upper[chosen], published[shown][chosen]])
-        if float(np.abs(ends).max()) > _LINEAR_UP_TO:
-            log_axis(axes, float(ends.min()), float(ends.max()))
+        lowest, highest = float(ends.min()), float(ends.max())
+        linear = max(10.0, -2.0 * lowest)  # a piece of the axis, which holds negative numbers
+        if highest > max(_LINEAR_UP_TO, 5.0 * linear):
+            axes.set_xscale("symlog", linthresh=linear)
+            axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
+        elif max(highest, -lowest) > _LINEAR_UP_TO:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("count")
         _titled(drawn, f"Prior against published: {which}", 1)
     return drawn
 
 
-def in_range(fit: Posterior, measurement: int) -> None:
-    """Refuse a measurement that the table does not have."""
-    if not 0 <= measurement < len(fit.measurements):
-        noisy = (
-            f"from 0 to {len(fit.measurements) - 1}" if fit.measurements else "that of a noisy table, and there is none"
-        )
-        raise ValueError(f"measurement must be {noisy}, got {measurement!r}")
+def measurement_of(fit: Posterior, number: int) -> Measured:
+    """A measurement of a table; ValueError if it has none of that number."""
+    if not 0 <= number < len(fit.measurements):
+        last = len(fit.measurements) - 1
+        noisy = f"from 0 to {last}" if fit.measurements else "that of a noisy table, and there is none"
+        raise ValueError(f"measurement must be {noisy}, got {number!r}")
+    return fit.measurements[number]

@@ -7,7 +7,6 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -15,6 +14,7 @@ from matplotlib.transforms import Affine2D
 from scipy import stats
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats
 from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
@@ -42,24 +42,10 @@ def _level(verdict: Verdict) -> float:
 def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
     """Draw the distribution functions of ranks, less the diagonal, in their simultaneous bands.
 
-    Parameters
-    ----------
-    result : xarray.DataTree
-        What `bayesdp.calibration.study` gave.
-    quantities : int, default 9
-        How many are drawn, the worst first.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The dark band holds one right quantity with 95%, the light one all of them together with the probability of the verdict.
-        A line that is above the band on the left means truths smaller than the posterior says, a slope like a lying S
-        posteriors too wide, its mirror image too narrow.
-
-    Raises
-    ------
-    TypeError
-        If the DataTree is something else.
+    `result` is what `bayesdp.calibration.study` gave; of its `quantities` so many are drawn, the worst first. The dark band holds
+    one right quantity with 95%, the light one all of them together with the probability of the verdict. A line that is above the
+    band on the left means truths smaller than the posterior says, a slope like a lying S posteriors too wide, its mirror image too
+    narrow.
 
     Examples
     --------
@@ -100,22 +86,8 @@ def calibration_ranks(result: xr.DataTree, *, quantities: int = 9) -> Figure:
 def calibration_dispersion(result: xr.DataTree, *, quantities: int = 25) -> Figure | None:
     """Draw how large errors are against what the posteriors state, with the limits of the test.
 
-    Parameters
-    ----------
-    result : xarray.DataTree
-        What `bayesdp.calibration.study` gave.
-    quantities : int, default 25
-        How many are drawn, those farthest from 1 first.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or None
-        None if no quantity has a posterior of more than one point.
-
-    Raises
-    ------
-    TypeError
-        If the DataTree is something else.
+    `result` is what `bayesdp.calibration.study` gave; of its `quantities` so many are drawn, those farthest from 1 first. None if no
+    quantity has a posterior of more than one point.
     """
     verdict = _judged(result)
     _validate.positive_integer(quantities, "quantities")
@@ -144,7 +116,7 @@ def calibration_dispersion(result: xr.DataTree, *, quantities: int = 25) -> Figu
     return drawn
 
 
-def _values(result: xr.DataTree, group: str, name: str) -> npt.NDArray[np.float64]:
+def _values(result: xr.DataTree, group: str, name: str) -> Floats:
     return np.asarray(result[group].to_dataset()[name].values, dtype=np.float64).reshape(-1)
 
 
@@ -163,30 +135,18 @@ _SHORT, _LONG = 34, 80
 def designs(result: Design, *, probability: float | None = None, questions: Sequence[str] | None = None) -> Figure:
     """Draw the mean width of intervals against the loss, one panel for each question.
 
+    Each candidate has a marker; those of the same loss are side by side. Bars are 95% Monte Carlo limits of the mean width, by
+    Student's t. A marker is empty where the 95% limits of the coverage do not hold the probability: below it with a cross
+    through it, above it without. A candidate without a finite loss is left out, and named in the title.
+
     Parameters
     ----------
     result : Design
-        What `bayesdp.design` gave.
+        What `bayesdp.design` gave; there is an example.
     probability : float, optional
         Of the intervals, one of those of the design; its largest by default.
     questions : sequence of str, optional
         Which, in this order; the first nine by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Each candidate has a marker; those of the same loss are side by side. Bars are 95% Monte Carlo limits of the mean width, by
-        Student's t. A marker is empty where the 95% limits of the coverage do not hold the probability: below it with a cross
-        through it, above it without. A candidate without a finite loss is left out, and named in the title.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the result is something else, or a question or the probability is not of the design.
-
-    Examples
-    --------
-    See `bayesdp.design`.
     """
     given: Any = result
     if not isinstance(given, Design):
@@ -264,28 +224,10 @@ def _marker(place: int) -> dict[str, Any]:
 
 
 def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
-    """Draw the posterior mean and interval of each quantity under each law.
+    """Draw the posterior mean and interval of each quantity under each law, of what `bayesdp.compare_laws` gave.
 
-    Parameters
-    ----------
-    result : LawComparison
-        What `bayesdp.compare_laws` gave.
-    most : int, default 12
-        Quantities that are drawn: those whose means are furthest apart in posterior standard deviations, in their order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The grey bar behind a quantity holds the intervals of all laws; it is no credible interval.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the result is something else, or `most` is no positive whole number.
-
-    Examples
-    --------
-    See `bayesdp.compare_laws`.
+    The grey bar behind a quantity holds the intervals of all laws; it is no credible interval. Of more than `most` quantities those
+    are drawn whose means are furthest apart in posterior standard deviations, in their order.
     """
     given: Any = result
     if not isinstance(given, LawComparison):

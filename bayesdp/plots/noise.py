@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import ndtr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
-from bayesdp.plots.cells import in_range
+from bayesdp.plots.cells import measurement_of
 from bayesdp.plots.style import COLOURS, figure, plain, style, together
 from bayesdp.posterior import Posterior
 from bayesdp.privacy import TradeOff
@@ -153,34 +152,15 @@ _MOST_BARS = 121
 
 
 def noise_law(posterior: xr.DataTree | Posterior, *, measurement: int = 0, var: str | None = None) -> Figure:
-    """Draw the law of the noise that was added to one answer of a measurement.
+    """Draw the law of the noise that was added to one answer of a measurement; arguments are those of all pictures (`bayesdp.plots`).
 
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    measurement : int, default 0
-        Which measurement of the table, those of several releases after one another.
-    var : str, optional
-        The table, by its name in the model; the first one by default.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Mass (integer noise) or density of the noise of one answer, with dashed lines at one standard deviation. Where
-        scales differ between answers: that with the median scale. Where the marginal law of a cell has no formula:
-        relative frequencies of simulated noise. Of perturbed counts: the probabilities of what may be published for one true count
-        that can lead to the published value in the middle, with a dashed line at that count.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release, or there is no such measurement.
+    Mass (integer noise) or density of the noise of one answer, with dashed lines at one standard deviation. Where scales differ
+    between answers: that with the median scale. Where the marginal law of a cell has no formula: relative frequencies of simulated
+    noise. Of perturbed counts: the probabilities of what may be published for one true count that can lead to the published value in
+    the middle, with a dashed line at that count.
     """
-    fit = Posterior.of(posterior, var)
-    in_range(fit, measurement)
-    own = fit.measurements[measurement]
-    return draw_noise_law(own, noise_scale(own))
+    measured = measurement_of(Posterior.of(posterior, var), measurement)
+    return draw_noise_law(measured, noise_scale(measured))
 
 
 def draw_noise_law(measured: Measured, scale: NoiseScale) -> Figure:
@@ -243,7 +223,7 @@ def _curve(axes: Axes, measured: Measured, scale: NoiseScale, answer: int, sd: f
     return which or ", one cell"
 
 
-def _bars(axes: Axes, values: npt.NDArray[np.int64], heights: npt.NDArray[np.float64], width: int = 1) -> None:
+def _bars(axes: Axes, values: Ints, heights: Floats, width: int = 1) -> None:
     """Draw a bar at each integer (or bin of integers), or a line where bars would touch."""
     if len(values) <= _MOST_BARS:
         axes.bar(values, heights, width=(0.7 if width == 1 else 1.0) * width, color=COLOURS["release"], alpha=0.75)
@@ -259,17 +239,8 @@ _LEVELS = ndtr(np.linspace(-5.0, 5.0, 601))
 def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
     """Draw trade-off functions: type II error against type I error of the best test that tells two tables apart.
 
-    The higher a curve, the better the protection; the grey line is that of a release that says nothing.
-
-    Parameters
-    ----------
-    curves : mapping of str to TradeOff
-        Functions and their labels, in the order of the legend.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `curves` is not a mapping of labels to trade-off functions, or empty.
+    The higher a curve, the better the protection; the grey line is that of a release that says nothing. The legend has the labels of
+    `curves` in their order.
 
     Examples
     --------
@@ -297,13 +268,7 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
         for i, (label, f) in enumerate(curves.items()):
             a = np.unique(np.concatenate([[0.0, 1.0], _LEVELS, f._kinks()]))
             axes.plot(a, f(a), linestyle=_LINES[i % len(_LINES)], linewidth=1.8, label=plain(label))
-        axes.set(
-            xlabel="type I error",
-            ylabel="smallest type II error",
-            xlim=(0.0, 1.0),
-            ylim=(0.0, 1.0),
-            title="How well two tables can be told apart",
-        )
-        axes.set_aspect("equal")
+        axes.set(xlabel="type I error", ylabel="smallest type II error", title="How well two tables can be told apart")
+        axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
         axes.legend()
     return picture

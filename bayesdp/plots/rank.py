@@ -18,11 +18,10 @@ from functools import lru_cache
 from importlib import import_module
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import ess_bulk
 from bayesdp._validate import positive_integer
 from bayesdp.plots.style import COLOURS, cell_labels, panels, percent, plain, style, together
@@ -154,28 +153,11 @@ def _label(fit: Posterior, name: str, own: xr.DataArray, position: int) -> str:
 
 
 def ranks(posterior: xr.DataTree | Posterior, *, quantities: int = 4) -> Figure | None:
-    """Draw rank plots of the quantities with the smallest effective sample sizes.
+    """Draw rank plots of so many `quantities`, those with the smallest effective sample sizes.
 
     Each line is the share of one chain's draws below a rank among all draws, less that rank. Lines of chains that agree stay in
-    the band; a chain whose line leaves it was somewhere else, and is drawn thick.
-
-    Parameters
-    ----------
-    posterior : xarray.DataTree
-        As `bayesdp.sample` returns it.
-    quantities : int, default 4
-        How many.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or None
-        None for a single chain, which has nothing to be compared with, for fewer than four draws, and where nothing
-        moves.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is not a posterior of a release.
+    the band; a chain whose line leaves it was somewhere else, and is drawn thick. None for a single chain, which has nothing to be
+    compared with, for fewer than four draws, and where nothing moves.
 
     Notes
     -----
@@ -208,7 +190,7 @@ def _fractional(draws: Floats, rng: np.random.Generator) -> Floats:
     return ranked.reshape(draws.shape)
 
 
-def _compared(ranked: Floats, level: float) -> tuple[Floats, Floats, Floats, npt.NDArray[np.bool_]]:
+def _compared(ranked: Floats, level: float) -> tuple[Floats, Floats, Floats, Mask]:
     """Grid, line of each chain, half the width of the band, and which chains leave it."""
     z = np.arange(1, POINTS + 1) / (POINTS + 1)
     lines = np.stack([np.searchsorted(np.sort(own), z + 1e-12, side="right") / own.size - z for own in ranked])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from io import BytesIO
 from typing import Any
 
@@ -48,8 +48,7 @@ _LONGEST_LABEL = 34
 _SHORTEST_LABEL = 8
 
 
-@contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Matplotlib's settings for these pictures; the user's own come back afterwards."""
     settings: dict[Any, Any] = {
         "font.size": 10.5,
@@ -64,8 +63,7 @@ def style() -> Iterator[None]:
         "legend.fontsize": 9.5,
         "figure.constrained_layout.use": True,
     }
-    with mpl.rc_context(settings):
-        yield
+    return mpl.rc_context(settings)
 
 
 class Picture(Figure):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
+from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
 from bayesdp._validate import shown
 from bayesdp.fibers import Fiber
@@ -140,7 +141,7 @@ _SUM_ROUNDING = 1e-9
 """Sums of real numbers that are exact totals are off by rounding errors, up to this share of them."""
 
 
-def without_rounding_errors(draws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def without_rounding_errors(draws: Floats) -> Floats:
     """Draws of a relaxation, of shape (draws, answers): answers that are constant but for rounding errors are made whole numbers."""
     whole = np.round(draws[0])
     constant = (np.abs(draws - whole) <= _SUM_ROUNDING * np.maximum(np.abs(whole), 1.0)).all(axis=0)
@@ -159,39 +160,31 @@ def is_streamed(tree: xr.DataTree) -> bool:
 
 
 _VERDICTS = ("converged", "not judged", "not converged")
-
-
+_VERDICT = f"one of {', '.join(map(repr, _VERDICTS))}"
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "0 or 1": lambda value: isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1),
     "text": lambda value: isinstance(value, str),
     "a number": lambda value: isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool),
-    f"one of {', '.join(map(repr, _VERDICTS))}": lambda value: value in _VERDICTS,
+    _VERDICT: lambda value: value in _VERDICTS,
 }
 """What an attribute may be, in words, and how to tell."""
 
-
-def _attributes(flags: str = "", texts: str = "", numbers: str = "", verdicts: str = "") -> dict[str, str]:
-    """Each attribute, of those listed by their kind, and its kind."""
-    listed = zip(_KINDS, (flags, texts, numbers, verdicts), strict=True)
-    return {name: kind for kind, names in listed for name in names.split()}
-
-
 _ATTRIBUTES = {
-    "diagnostics": _attributes(
-        verdicts="verdict verdict_counts verdict_parameters",
-        flags="converged",
-        texts="message worst_quantities missed_modes missed_modes_message",
-        numbers="rhat_limit ess_limit worst_rhat worst_ess draws_needed cells_always_zero missed_modes_tested missed_modes_alike "
-        "missed_modes_short missed_modes_disagreeing missed_modes_rate",
-    ),
-    "fiber": _attributes(texts="variable connectivity", flags="bounds_exact determined_complete proved"),
-    "statistics": _attributes(texts="variable"),
-    "relaxation": _attributes(texts="variable kind text case"),
-    "guarantee": _attributes(texts="guarantee text"),
+    "diagnostics": {
+        _VERDICT: "verdict verdict_counts verdict_parameters",
+        "0 or 1": "converged",
+        "text": "message worst_quantities missed_modes missed_modes_message",
+        "a number": "rhat_limit ess_limit worst_rhat worst_ess draws_needed cells_always_zero missed_modes_tested "
+        "missed_modes_alike missed_modes_short missed_modes_disagreeing missed_modes_rate",
+    },
+    "fiber": {"text": "variable connectivity", "0 or 1": "bounds_exact determined_complete proved"},
+    "statistics": {"text": "variable"},
+    "relaxation": {"text": "variable kind text case"},
+    "guarantee": {"text": "guarantee text"},
 }
-"""What the attributes of our own groups are; files of earlier versions may lack some."""
+"""The attributes of our own groups by what they may be; files of earlier versions may lack some."""
 
-_ROOT = _attributes(texts="bayesdp_version pymc_version numpy_version seed command prior created", flags="interrupted")
+_ROOT = {"text": "bayesdp_version pymc_version numpy_version seed command prior created", "0 or 1": "interrupted"}
 """Of the whole tree, where other programs leave attributes of their own."""
 
 
@@ -214,7 +207,9 @@ def converged_of(tree: xr.DataTree) -> bool | None:
     return said
 
 
-def _check_kinds(where: str, attrs: Mapping[Any, Any], kinds: Mapping[str, str], *, others: bool) -> None:
+def _check_kinds(where: str, attrs: Mapping[Any, Any], listed: Mapping[str, str], *, others: bool) -> None:
+    """Attributes are of the kind under which they are listed; whether there may be `others`."""
+    kinds = {name: kind for kind, names in listed.items() for name in names.split()}
     for key, value in attrs.items():
         if key not in kinds:
             if others:
@@ -315,7 +310,7 @@ def _check_table(tree: xr.DataTree, name: str, releases: tuple[Release, ...]) ->
 def _check_tables(tables: npt.NDArray[Any], where: str, first: int, fiber: Fiber, rounding: float) -> None:
     """Some tables of one chain, shape ``(draws, *table)``; real ones are rounded by this share of their largest cell."""
 
-    def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+    def refuse(wrong: Mask, what: str) -> None:
         for draw, *cell in np.argwhere(wrong)[:1].tolist():
             count = f"{_cell(fiber.frame, cell)} is {tables[draw, *cell]}"
             raise ValueError(f"{where}{first + draw}: {count}, and counts are {what}")

@@ -125,18 +125,16 @@ class Posterior:
 
     def titled(self, measurement: int) -> str:
         """Which release a measurement is of, and its name, as far as that is needed to tell it from the others."""
-        numbers = [i for i, release in enumerate(self.releases) for _ in release.measurements]
-        measured = self.measurements[measurement]
-        parts = [f"release {numbers[measurement] + 1}"] if len(self.releases) > 1 else []
-        same_query = [
-            i
-            for i, (number, other) in enumerate(zip(numbers, self.measurements, strict=True))
-            if number == numbers[measurement] and other.query == measured.query
-        ]
+        places = [(i, k) for i, release in enumerate(self.releases) for k in range(len(release.measurements))]
+        number, place = places[measurement]
+        others = self.releases[number].measurements
+        measured = others[place]
+        same_query = [k for k, other in enumerate(others) if other.query == measured.query]
+        parts = [f"release {number + 1}"] if len(self.releases) > 1 else []
         if measured.name:
             parts.append(measured.name)
         elif len(same_query) > 1:
-            parts.append(f"no. {same_query.index(measurement) + 1}")
+            parts.append(f"no. {same_query.index(place) + 1}")
         return ", ".join(parts)
 
     @cached_property
@@ -352,19 +350,19 @@ class SummarisedPosterior(Posterior):
             return super().summary(query, prob)
         level, cells = probability(prob, "prob"), self.tree[CELLS].to_dataset()
         shares = cells["share"].values.astype(np.float64)
-
-        def place(share: float) -> int | None:
-            return next((i for i, kept in enumerate(shares) if abs(kept - share) <= 1e-9), None)
-
         tails = (1 - level) / 2, (1 + level) / 2
-        low, high = map(place, tails)
-        if low is None or high is None:
-            known = [f"{1 - 2 * share:.10g}" for share in shares if share < 0.5 and place(1 - share) is not None]
+        there = [np.isclose(shares, share, rtol=0.0, atol=1e-9) for share in tails]
+        if not all(kept.any() for kept in there):
+            pairs = [
+                share for share in shares if share < 0.5 and np.isclose(shares, 1 - share, rtol=0.0, atol=1e-9).any()
+            ]
+            known = [f"{1 - 2 * share:.10g}" for share in pairs]
             raise ValueError(
                 f"prob={prob:.10g} needs the quantiles {tails[0]:.10g} and {tails[1]:.10g} of the cells, which were not kept; there "
                 f"are intervals for prob = {', '.join(known) or 'none'}. Fit again with these in `quantiles`"
             )
-        lower, upper = (self._of_cells(cells["quantile"].isel(share=at, drop=True)) for at in (low, high))
+        ends = [cells["quantile"].isel(share=int(kept.argmax()), drop=True) for kept in there]
+        lower, upper = map(self._of_cells, ends)
         mean, sd, ess, rhat = (self._of_cells(cells[name]) for name in ("mean", "sd", "ess", "rhat"))
         return Summary(mean, sd, lower, upper, level, ess, np.full(ess.shape, np.nan), rhat)
 
@@ -502,15 +500,11 @@ class PosteriorModel:
         for table in self.tables:
             named: list[tuple[Measured | Exact, str | None]] = []
             taken = taken if self._observed else set()
-            for release in table.releases:
-                parts: list[Measured | Exact] = [
-                    *release.measurements,
-                    *release.exact,
-                ]  # as `bayesdp.observe` adds them
+            for release in table.releases:  # parts as `bayesdp.observe` adds them
+                parts: list[Measured | Exact] = [*release.measurements, *release.exact]
                 for part in parts:
                     base = (part.name or "noisy") if isinstance(part, Measured) else "exact"
-                    names = self._holding(base, part)
-                    name = next((name for name in names if name not in taken), None)
+                    name = next((name for name in self._holding(base, part) if name not in taken), None)
                     taken |= set() if name is None else {name}
                     named.append((part, name))
             found[table.name] = named

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Floats, Mask
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.plots.noise import NoiseScale, noise_scale
@@ -29,7 +29,7 @@ class Context:
 
     fit: Posterior
     prob: float
-    truth: npt.NDArray[np.float64] | None = None
+    truth: Floats | None = None
     several: bool = False
 
     @property
@@ -65,7 +65,7 @@ class Context:
         sizes = " × ".join(f"{dim} ({size:,})" for dim, size in zip(frame.dims, frame.shape, strict=True))
         return f"{sizes}, {frame.size:,} cells" if len(frame.dims) > 1 else sizes
 
-    def cells(self, chosen: npt.NDArray[np.bool_]) -> Html:
+    def cells(self, chosen: Mask) -> Html:
         """Some cells by name."""
         return items([self.frame.cell_name(int(i)) for i in np.flatnonzero(chosen)], what="cells")
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
+import xarray as xr
+
 import bayesdp
 from bayesdp._text import printable
 from bayesdp.measurements import SIGNS, Measured, described, held_back
@@ -111,16 +113,13 @@ def _made(release: Release) -> str:
 
 def _further(whole: Whole) -> list[str]:
     """Sentences on further likelihoods and potentials, by name, which is all that the file has of them."""
-    likelihoods, potentials, replaced = (
-        ", ".join(names) for names in (whole.model.likelihoods, whole.model.potentials, whole.model.replaced)
-    )
-    return [
-        f"The model has further data, with the likelihoods of its author: {likelihoods}." if likelihoods else "",
-        f"It has further terms of the log-density (Potentials): {potentials}." if potentials else "",
-        f"The numbers of {replaced} are not those of any release in the file: they were replaced in the model [state them]."
-        if replaced
-        else "",
-    ]
+    model = whole.model
+    told = {
+        "The model has further data, with the likelihoods of its author: {}.": model.likelihoods,
+        "It has further terms of the log-density (Potentials): {}.": model.potentials,
+        "The numbers of {} are not those of any release in the file: they were replaced in the model [state them].": model.replaced,
+    }
+    return [sentence.format(", ".join(names)) for sentence, names in told.items() if names]
 
 
 def _joint(whole: Whole) -> str:
@@ -165,8 +164,8 @@ def _resumed(times: int) -> str:
 
 def _sampler(whole: Whole) -> str:
     """A sentence on the step methods, as far as the statistics of the sampler show them."""
-    group = whole.model.tree.children.get("sample_stats")
-    stats = set() if group is None else set(group.data_vars)
+    group = whole.model.tree.children.get("sample_stats", xr.DataTree())
+    stats = set(group.data_vars)
     relaxed = [context.fit.name for context in whole.tables if context.fit.relaxed]
     drawn = [context.fit.name for context in whole.tables if context.fit.name not in relaxed]
     free = bool(whole.model.free_parameters)
@@ -179,7 +178,7 @@ def _sampler(whole: Whole) -> str:
     steps = f"The counts{names} were moved by exact-conditional steps among the tables that agree with the exact values"
     rest = [f"those of {' and '.join(relaxed)} as real numbers, and not rounded,"] if relaxed else []
     rest += ["the other parameters"] if free else []
-    if group is not None and "fiber_accepted" in stats and float(group["fiber_accepted"].min()) < _ALL:
+    if "fiber_accepted" in stats and float(group["fiber_accepted"].min()) < _ALL:
         steps += ", accepted or rejected on what else the model says of them"
     if not rest or not stats:
         return f"{steps}."

@@ -120,22 +120,20 @@ def report(
     laws: LawComparison | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a report of a posterior: one HTML file with everything in it.
+    """Write a report of a posterior: one HTML file with everything in it, in one step; its path.
 
     Parameters
     ----------
     posterior : xarray.DataTree
-        As `bayesdp.sample` returns it, or read from a file. The attribute ``prior`` (text) and the groups ``prior`` and
-        ``prior_predictive`` of ``pm.sample_prior_predictive`` are used where they are there.
-    path : path
-        The file to write, atomically.
+        As `bayesdp.sample` returns it, or read from a file; TypeError or ValueError if it is no posterior of a release. The attribute
+        ``prior`` (text) and the groups ``prior`` and ``prior_predictive`` of ``pm.sample_prior_predictive`` are used where they are.
+    path, overwrite : path, bool
+        FileExistsError if there is such a file that must not be overwritten, FileNotFoundError if there is no such folder.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
-    truth : xarray.DataArray or array_like, shape ``(*table)``, optional
+    truth : array_like, shape ``(*table)``, optional
         The confidential table, in a simulation. The page then contains it, and says so. Where the model has several
         tables: a mapping from their names in the model to tables, not necessarily all.
-    title : str, optional
-        Title of the page.
     question : str, optional
         What the reader wants to know, in your words; the page begins with it.
     headline : Query or str, optional
@@ -144,22 +142,6 @@ def report(
     laws : LawComparison, optional
         What `bayesdp.compare_laws` gave, where the noise law is not known: the page has a section on it, and says that its
         numbers are those of one law.
-    overwrite : bool, default False
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the DataTree is no posterior of a release, or an argument is not valid.
-    FileExistsError
-        If the file exists and `overwrite` is False.
-    FileNotFoundError
-        If its folder does not exist.
 
     Examples
     --------
@@ -220,17 +202,14 @@ def _subject(whole: Whole) -> str:
 
 def _truths(names: list[str], truth: Any) -> Mapping[str, Any]:
     """The confidential table of each table of the posterior, where it was given."""
+    known = ", ".join(names)
     if truth is None or isinstance(truth, Mapping):
         unknown = [str(name) for name in truth or () if name not in names]
         if unknown:
-            raise ValueError(
-                f"truth must be about tables of the posterior, {', '.join(names)}; got {', '.join(unknown)}"
-            )
+            raise ValueError(f"truth must be about tables of the posterior, {known}; got {', '.join(unknown)}")
         return truth or {}
     if len(names) > 1:
-        raise ValueError(
-            f"truth must say which of the tables {', '.join(names)} it is, as a mapping from the name to the table"
-        )
+        raise ValueError(f"truth must say which of the tables {known} it is, as a mapping from the name to the table")
     return {names[0]: truth}
 
 
@@ -252,15 +231,11 @@ def _lead(whole: Whole) -> str:
     described = "; ".join(
         f"{context.fit.name}: {context.table}" if context.several else context.table for context in whole.tables
     )
-    if all(context.of_statistics for context in whole.tables):
-        return (
-            f"{described[0].upper()}{described[1:]}. What is known about the confidential values, given the noisy numbers that were "
-            f"published. Intervals: {whole.kind}s."
-        )
-    return (
-        f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}. What is known about the confidential counts, given the noisy "
-        f"and the exact numbers that were published. Intervals: {whole.kind}s."
-    )
+    what, about = f"{described[0].upper()}{described[1:]}", "values, given the noisy numbers"
+    if not all(context.of_statistics for context in whole.tables):
+        what = f"{'Tables' if len(whole.tables) > 1 else 'Table'}: {described}"
+        about = "counts, given the noisy and the exact numbers"
+    return f"{what}. What is known about the confidential {about} that were published. Intervals: {whole.kind}s."
 
 
 def _banners(whole: Whole) -> list[Html]:
@@ -342,40 +317,11 @@ def _section(section: Section) -> Html:
 
 
 def calibration_report(
-    result: xr.DataTree,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    overwrite: bool = False,
+    result: xr.DataTree, path: str | os.PathLike[str], *, title: str | None = None, overwrite: bool = False
 ) -> Path:
-    """Write a report of a calibration: one HTML file with everything in it.
-
-    Parameters
-    ----------
-    result : xarray.DataTree
-        What `bayesdp.calibration.study` gave, or read from a file.
-    path : path
-        The file to write, atomically.
-    title : str, optional
-        Title of the page.
-    overwrite : bool, default False
-        Whether an existing file may be replaced.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    TypeError
-        If the DataTree is something else.
-    FileExistsError, FileNotFoundError
-        If the file exists and `overwrite` is False, or its folder does not exist.
-    """
+    """Write a report of what `bayesdp.calibration.study` gave (else TypeError), as `report` writes one of a posterior."""
     target = check_output(path, overwrite=overwrite)
-    text = calibration_page(result, title=title)
-    write_text(target, text, overwrite=overwrite)
+    write_text(target, calibration_page(result, title=title), overwrite=overwrite)
     return target
 
 

@@ -54,15 +54,10 @@ def convergence(whole: Whole) -> Html:
 
 def _reach(whole: Whole) -> list[str]:
     """Whether the moves reach every table of the fiber, as far as the posterior says so."""
-    claims = []
-    for context in whole.tables:
-        limits = context.fit.limits
-        claim = "" if limits is None else str(limits.attrs.get("connectivity", "")).strip()
-        if claim:
-            claims.append(
-                f"Whether the moves reach every table that agrees with the exact values{context.of_table}: {claim}"
-            )
-    return claims
+    limits = {context.of_table: context.fit.limits for context in whole.tables}
+    claims = {of: str(group.attrs.get("connectivity", "")).strip() for of, group in limits.items() if group is not None}
+    told = "Whether the moves reach every table that agrees with the exact values"
+    return [f"{told}{of_table}: {claim}" for of_table, claim in claims.items() if claim]
 
 
 def _divergences(whole: Whole) -> str:
@@ -77,22 +72,18 @@ def _divergences(whole: Whole) -> str:
     )
 
 
-_LAW_TAKEN = (
-    "The noise law: taken as published, and exact. Numbers that were rounded, truncated or made consistent after the noise was "
-    "added do not follow it."
-)
-_MODEL = "The prior and the model of the counts: see the sensitivity to the prior above. The intervals are right if the model is."
-_STATISTICS_MODEL = "The prior and the model of the data: the intervals are right if they are."
-
-
 def sources_of_error(whole: Whole) -> Html:
     """Sources of error other than the noise, which the posterior accounts for."""
-    counted = [
-        f"{context.fit.name}: {_kind_of_numbers(context)}" if context.several else _kind_of_numbers(context)
-        for context in whole.tables
-    ]
-    model = _STATISTICS_MODEL if all(context.of_statistics for context in whole.tables) else _MODEL
-    return items([_monte_carlo(whole), *counted, _LAW_TAKEN, model])
+    counted = [(f"{table.fit.name}: " if table.several else "") + _kind_of_numbers(table) for table in whole.tables]
+    law = (
+        "The noise law: taken as published, and exact. Numbers that were rounded, truncated or made consistent after the noise was "
+        "added do not follow it."
+    )
+    model = "The prior and the model of the data: the intervals are right if they are."
+    if not all(table.of_statistics for table in whole.tables):
+        where = "see the sensitivity to the prior above"
+        model = f"The prior and the model of the counts: {where}. The intervals are right if the model is."
+    return items([_monte_carlo(whole), *counted, law, model])
 
 
 def _monte_carlo(whole: Whole) -> str:
@@ -125,18 +116,15 @@ def prior(whole: Whole) -> Html:
         "code that built the model says."
     )
     stated = element("pre", text or printed) if text or printed else undescribed
-    found = [part for context in whole.tables for part in _predictive(context)]
-    if not found and any(context.fit.measurements for context in whole.tables):
-        found = [
-            paragraph(
-                "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. "
-                "Add the groups of ",
-                element("code", "pm.sample_prior_predictive"),
-                " to have the check.",
-            )
-        ]
-    elif not found:
-        found = [paragraph("Nothing noisy is published that the prior could be compared with.")]
+    none = paragraph("Nothing noisy is published that the prior could be compared with.")
+    if any(context.fit.measurements for context in whole.tables):
+        none = paragraph(
+            "There are no prior draws in the posterior file, so the prior is not compared with the published numbers here. Add the "
+            "groups of ",
+            element("code", "pm.sample_prior_predictive"),
+            " to have the check.",
+        )
+    found = [part for context in whole.tables for part in _predictive(context)] or [none]
     return joined([stated, element("h3", "Prior predictive check"), *found])
 
 
@@ -153,14 +141,11 @@ def _predictive(context: Context) -> list[Html]:
         expected = summarise_draws(draws[:, shown], context.prob)
         inside = int(((published[shown] >= expected.lower) & (published[shown] <= expected.upper)).sum())
         text = (
-            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of "
-            f"{plural(int(shown.sum()), 'published value')} lie in the "
-            f"{context.kind} of the {what}. Many outside would say that prior and data disagree."
+            f"{context.measurement_title(i)}{context.of_table}: {inside:,} of {plural(int(shown.sum()), 'published value')} lie in "
+            f"the {context.kind} of the {what}. Many outside would say that prior and data disagree."
         )
-        written += [
-            paragraph(text),
-            embedded(picture, f"Prior predictive {context.kind} and published values, in counts."),
-        ]
+        alt = f"Prior predictive {context.kind} and published values, in counts."
+        written += [paragraph(text), embedded(picture, alt)]
     return written
 
 
@@ -188,15 +173,7 @@ def sensitivity(context: Context) -> Html:
 
 
 def prior_distance(prior: npt.NDArray[np.generic], posterior: npt.NDArray[np.generic]) -> Floats:
-    """Largest difference between the distribution functions of prior and posterior draws, column by column.
-
-    0 for equal distributions, 1 for disjoint ones (the statistic of Kolmogorov and Smirnov).
-
-    Examples
-    --------
-    >>> prior_distance(np.array([[1, 1], [2, 2]]), np.array([[1, 5], [2, 6]]))
-    array([0., 1.])
-    """
+    """The statistic of Kolmogorov and Smirnov, column by column: the largest difference between two distribution functions."""
     found = np.empty(prior.shape[1])
     for i in range(prior.shape[1]):
         before, after = np.sort(prior[:, i]), np.sort(posterior[:, i])

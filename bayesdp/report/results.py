@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.style import percent
 from bayesdp.posterior import PosteriorModel, SummarisedPosterior, Summary, summarise_draws
@@ -95,43 +95,27 @@ def _largest_cells(context: Context) -> Html:
     free = np.flatnonzero(~fit.determined)
     if not free.size:
         return paragraph("They are known: the exact values determine every cell.")
-    known = int(fit.determined.sum())
     parts = []
     if free.size > _FEW:
         width = float(np.median((summary.upper - summary.lower)[free]))
-        told = (
-            f" is the median width of the {context.kind} of a cell{_noise_words(context)}. The largest of "
-            f"{plural(free.size, 'free cell')}:"
-        )
+        told = f" is the median width of the {context.kind} of a cell. The largest of {plural(free.size, 'free cell')}:"
         parts.append(paragraph(element("strong", f"{count(width)} count{'' if width == 1 else 's'}"), told))
         free = free[np.argsort(-summary.mean[free], kind="stable")[:_LARGEST]]
     parts.append(_listed(_labels(fit.cells, free), summary, free))
+    known = int(fit.determined.sum())
     if known:
         verb = "is" if known == 1 else "are"
-        parts.append(
-            paragraph(f"{plural(known, 'more cell')} {verb} determined by the exact values, and not protected.")
-        )
+        told = f"{plural(known, 'more cell')} {verb} determined by the exact values, and not protected."
+        parts.append(paragraph(told))
     return joined(parts)
 
 
-def _labels(query: Query, rows: npt.NDArray[np.int64]) -> list[Html]:
+def _labels(query: Query, rows: Ints) -> list[Html]:
     """The answers of a query by their labels."""
     return [label(*names) for names in answer_labels(query, rows.tolist())]
 
 
-def _noise_words(context: Context) -> str:
-    """The size of the noise of the cells, beside the width of their intervals."""
-    pairs = zip(context.fit.measurements, context.noise, strict=True)
-    sd = next((scale.sd for measured, scale in pairs if measured.query.is_identity), np.empty(0))
-    finite = sd[np.isfinite(sd)]
-    if not finite.size:
-        return ""
-    return f" (the noise of a published cell has the standard deviation {spread(float(np.median(finite)))})"
-
-
-def _listed(
-    names: list[Html], summary: Summary, places: npt.NDArray[np.int64], *, counts: bool = True, what: str = "entries"
-) -> Html:
+def _listed(names: list[Html], summary: Summary, places: Ints, *, counts: bool = True, what: str = "entries") -> Html:
     """The posterior mean and interval of some quantities, by name."""
     show_mean, show_end = (decimal, count) if counts else (significant, significant)
     return items(
@@ -187,58 +171,44 @@ def element_names(name: str, draws: xr.DataArray) -> list[str]:
 _PER_PAGE, _MOST_PAGES = 40, 4
 _LARGEST_MAP = 40
 
-_RELAXED = (
-    " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded, and the next whole numbers "
-    "need not have the stated probability."
-)
-
-_STREAMED = (
-    " No draws of the cells were kept: their numbers were gathered while sampling, and totals are those whose draws were "
-    "recorded."
-)
+_RELAXED = " Counts are real numbers here (continuous relaxation): ends of intervals are not rounded."
+_STREAMED = " No draws of the cells were kept, and totals are those whose draws were recorded."
 
 
 def results(context: Context) -> Html:
     """Published value, posterior mean and interval of each cell and total."""
     size = context.frame.size
-    cells = (
-        cell_table(context).to_html()
-        if size <= MOST_ROWS
-        else paragraph(
+    about = "the confidential count itself, given everything published and the prior. All numbers are counts."
+    about += _RELAXED if context.fit.relaxed else ""
+    about += _STREAMED if isinstance(context.fit, SummarisedPosterior) else ""
+    parts = [_meaning(context, about), *_coverage(context), *_pictures(context), element("h3", "Cells")]
+    if size <= MOST_ROWS:
+        parts.append(cell_table(context).to_html())
+    else:
+        told = (
             f"The {size:,} cells are too many for a page (at most {MOST_ROWS:,} are listed); bayesdp.summary and the group "
             "of the counts in the posterior file have them all."
         )
-    )
-    return joined(
-        [
-            paragraph(
-                f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
-                "about the confidential count itself, given everything published and the prior. All numbers are counts."
-                + (_RELAXED if context.fit.relaxed else "")
-                + (_STREAMED if isinstance(context.fit, SummarisedPosterior) else "")
-            ),
-            *_coverage(context),
-            *_pictures(context),
-            element("h3", "Cells"),
-            cells,
-            *([element("h3", "Totals")] if context.totals else []),
-            *(total_table(context, query, i).to_html() for i, query in enumerate(context.totals)),
-        ]
-    )
+        parts.append(paragraph(told))
+    if context.totals:
+        parts.append(element("h3", "Totals"))
+    return joined([*parts, *(total_table(context, query, i).to_html() for i, query in enumerate(context.totals))])
+
+
+def _meaning(context: Context, about: str) -> Html:
+    """What the intervals are, and what they are about."""
+    kind = f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side."
+    return paragraph(f"{kind} They are about {about}")
 
 
 def _coverage(context: Context) -> list[Html]:
     """A sentence on how many intervals contain the truth; nothing where it is not known."""
     if context.truth is None:
         return []
-    free = ~context.fit.determined
-    summary = context.summary
+    free, summary = ~context.fit.determined, context.summary
     inside = int(((context.truth >= summary.lower) & (context.truth <= summary.upper))[free].sum())
-    told = (
-        f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it. (One table proves "
-        "nothing about calibration; repeated releases do.)"
-    )
-    return [paragraph(told)]
+    told = f"The truth is known here: {inside:,} of the {plural(int(free.sum()), 'interval')} of free cells hold it."
+    return [paragraph(told, " (One table proves nothing about calibration; repeated releases do.)")]
 
 
 def _pictures(context: Context) -> list[Html]:
@@ -434,8 +404,8 @@ def parameters(whole: Whole) -> Html | None:
     if not whole.model.parameters:
         return None
     drawn = {name: whole.model.draws_of(name) for name in whole.model.parameters}
-    draws = np.concatenate([_flattened(own).astype(np.float64) for own in drawn.values()], axis=1)
-    names = [text for name, own in drawn.items() for text in element_names(name, own)]
+    draws = np.concatenate([_flattened(values).astype(np.float64) for values in drawn.values()], axis=1)
+    names = [text for name, values in drawn.items() for text in element_names(name, values)]
     columns = [Column("Parameter", names, kind="label")]
     columns += _posterior_columns(summarise_draws(draws, whole.tables[0].prob), whole.kind, counts=False)
     if "diagnostics" in whole.model.tree.children:
@@ -467,13 +437,5 @@ def statistics(context: Context) -> Html:
         picture = intervals(context.fit, prob=context.prob)
         shown = "Published value, posterior mean" if context.fit.published_cells else "Posterior mean"
         pictures.append(embedded(picture, f"{shown} and {context.kind} of each statistic."))
-    return joined(
-        [
-            paragraph(
-                f"Intervals are {percent(context.prob)} equal-tailed: half of the remaining probability is on either side. They are "
-                "about the confidential statistic of the data, given everything published and the model."
-            ),
-            *pictures,
-            cell_table(context).to_html(),
-        ]
-    )
+    about = "the confidential statistic of the data, given everything published and the model."
+    return joined([_meaning(context, about), *pictures, cell_table(context).to_html()])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._text import csv_label
+from bayesdp._text import csv_text
 from bayesdp.queries import Query, SumPart
 from bayesdp.report.html import Html, element, joined, label
 
@@ -172,16 +170,9 @@ class Table:
 
     def to_csv(self) -> str:
         """All rows, raw but for labels, which are those of `csv_label`; nothing where a number is missing."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\r\n")
-        columns = [pair for own in self.columns for pair in (own.raw or {own.heading: own.values}).items()]
-        writer.writerow([csv_label(heading) for heading, _ in columns])
-        # NaN differs from itself.
-        writer.writerows(
-            ["" if value != value else csv_label(value) if isinstance(value, str) else value for value in row]
-            for row in zip(*(values for _, values in columns), strict=True)
-        )
-        return text.getvalue()
+        pairs = [pair for column in self.columns for pair in (column.raw or {column.heading: column.values}).items()]
+        headings, columns = zip(*pairs, strict=True)
+        return csv_text(headings, zip(*columns, strict=True), "\r\n")
 
 
 def facts(rows: Sequence[tuple[str, Any]]) -> Html:

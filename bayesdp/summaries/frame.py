@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import nearest, probability, shown
 from bayesdp.consistency import determined_answers, implied_answers
@@ -45,8 +46,8 @@ class Answers(Summary):
     labels: dict[str, list[Any]]
     published: Floats
     further: tuple[Floats, ...] = ()
-    exact: npt.NDArray[np.bool_]
-    determined: npt.NDArray[np.bool_]
+    exact: Mask
+    determined: Mask
 
     @property
     def columns(self) -> dict[str, Floats]:
@@ -83,10 +84,7 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
     published = _published(query, release)
     return Answers(
         **vars(numbers),
-        labels={
-            dim: [labels[i] for i in places.reshape(-1)]
-            for (dim, labels), places in zip(query.coords.items(), np.indices(query.shape), strict=True)
-        },
+        labels=_labels_of_each(query.coords),
         published=published[0] if published else np.full(query.rows, np.nan),
         further=tuple(published[1:]),
         exact=exact,
@@ -94,9 +92,7 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
     )
 
 
-def _diagnosed(
-    chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: npt.NDArray[np.bool_]
-) -> Summary:
+def _diagnosed(chains: npt.NDArray[Any], draws: npt.NDArray[Any], prob: float, determined: Mask) -> Summary:
     """Summary with the diagnostics of what is not determined."""
     # `chains`, shape (chains, draws, answers), are as they were drawn; `draws`, chains after one another, without rounding errors.
     found, free = summarise_draws(draws, prob), np.flatnonzero(~determined)
@@ -144,17 +140,23 @@ def summarise_variable(draws: xr.DataArray, prob: float, determined: xr.DataArra
     ({'group': [0, 1]}, [2.0, 6.0], [3.0, 7.0])
     """
     ordered = draws.transpose("chain", "draw", ...)
-    shape = ordered.shape[2:]
     chains = ordered.values.reshape(*ordered.shape[:2], -1)
     nothing = np.zeros(chains.shape[2], dtype=np.bool_)
     known = nothing if determined is None else determined.transpose(*ordered.dims[2:]).values.reshape(-1).astype(bool)
-    labels: dict[str, list[Any]] = {}
-    for dim, places in zip(ordered.dims[2:], np.indices(shape), strict=True):
-        named = ordered.coords[dim].values.tolist() if dim in ordered.coords else list(range(ordered.sizes[dim]))
-        labels[str(dim)] = [named[i] for i in places.reshape(-1)]
+    labels: dict[str, Sequence[Any]] = {
+        str(dim): ordered.coords[dim].values.tolist() if dim in ordered.coords else range(ordered.sizes[dim])
+        for dim in ordered.dims[2:]
+    }
     numbers = _diagnosed(chains, chains.reshape(-1, chains.shape[2]), prob, known)
     published = np.full(chains.shape[2], np.nan)
-    return Answers(**vars(numbers), labels=labels, published=published, exact=nothing, determined=known)
+    each = _labels_of_each(labels)
+    return Answers(**vars(numbers), labels=each, published=published, exact=nothing, determined=known)
+
+
+def _labels_of_each(coords: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """The labels of each answer, by dimension, of those along each dimension."""
+    rows = list(product(*coords.values()))
+    return {dim: [row[k] for row in rows] for k, dim in enumerate(coords)}
 
 
 def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
@@ -178,10 +180,6 @@ def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
     return [Query(part.frame, (part,)) for part in wanted]
 
 
-type _Part = tuple[str, Answers, list[str] | None]
-"""A part of the table: its title, its numbers, and the names of its rows where they are not made from labels."""
-
-
 def summary(
     posterior: xr.DataTree, var: str | Sequence[str] | None = None, *, query: Query | None = None, prob: float = 0.95
 ) -> pd.DataFrame:
@@ -190,9 +188,9 @@ def summary(
     Parameters
     ----------
     posterior : xarray.DataTree
-        As `bayesdp.sample` or `bayesdp.fit_hierarchy` returns it, or read from a file. The latter keeps no draws of the cells: their
-        numbers are those of its group ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of
-        totals there are those that were recorded.
+        Of `bayesdp.sample` or `bayesdp.fit_hierarchy`. The latter keeps no draws of the cells: their numbers are those of its group
+        ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of totals there are those that were
+        recorded.
     var : str or list of str, optional
         Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
         asked, one-way margins, groups, the grand total) and all other variables.
@@ -220,12 +218,10 @@ def summary(
 
     Raises
     ------
-    TypeError
-        If an argument has the wrong type.
     ValueError
-        If there is no such variable (those that there are are named), both `var` and `query` are given, counts are asked for
-        and the posterior has no release or has not recorded them, or `query` is about other cells than those of its tables. Of a
-        result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were kept.
+        If counts are asked for and the posterior has no release or has not recorded them, or `query` is about other cells than those
+        of its tables. Of a result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were
+        kept.
 
     Examples
     --------
@@ -256,7 +252,7 @@ def summary(
         parts = [part for name in names for part in _of_variable(model, name, level)]
     if not parts:
         raise ValueError("var names no variable")
-    table = pd.concat([_rows(*part) for part in parts])
+    table = pd.concat(parts)
     further = sorted((name for name in table.columns if name.startswith("published_")), key=lambda name: int(name[10:]))
     rest = [name for name in table.columns if name != "published" and name not in further]
     table = table[["published", *further, *rest]]
@@ -272,7 +268,7 @@ def summary(
     return table
 
 
-def _of_query(model: PosteriorModel, query: Query, level: float) -> list[_Part]:
+def _of_query(model: PosteriorModel, query: Query, level: float) -> list[pd.DataFrame]:
     """The answers of a query of every table with its cells."""
     tables = model.published_tables()
     found = [table for table in tables if table.joint.frame.same_cells(query.frame)]
@@ -282,7 +278,7 @@ def _of_query(model: PosteriorModel, query: Query, level: float) -> list[_Part]:
     return [part for table in found for part in _answers(table, [query], level)]
 
 
-def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
+def _of_everything(model: PosteriorModel, level: float) -> list[pd.DataFrame]:
     """All tables with their totals, and all other variables."""
     if not model.tables and not releases_of_tables(model.tree):
         model.published_tables()  # says what is missing
@@ -296,7 +292,7 @@ def _of_everything(model: PosteriorModel, level: float) -> list[_Part]:
     return parts + [part for name in model.others for part in _of_variable(model, name, level)]
 
 
-def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[_Part]:
+def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[pd.DataFrame]:
     """The counts of a table, the answers of a recorded query, or a parameter."""
     if not isinstance(name, str):
         raise TypeError(f"var must be names of variables, got {name!r}")
@@ -308,14 +304,14 @@ def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[_Part]:
     for table in model.tables:
         if name in table.recorded:
             query = table.recorded[name]
-            return [(name, summarise_table(table, query, level, of_draws=True), _names(query))]
+            return [_rows(name, summarise_table(table, query, level, of_draws=True), _names(query))]
     determined = model.tree["determined"].to_dataset() if "determined" in model.tree.children else {}  # of parts
-    return [(name, summarise_variable(model.variables[name], level, determined.get(name)), None)]
+    return [_rows(name, summarise_variable(model.variables[name], level, determined.get(name)), None)]
 
 
-def _answers(table: Posterior, queries: list[Query], level: float) -> list[_Part]:
+def _answers(table: Posterior, queries: list[Query], level: float) -> list[pd.DataFrame]:
     """Answers about the counts of a table; the grand total and linear combinations have names in place of labels."""
-    return [(_title(table.name, query), summarise_table(table, query, level), _names(query)) for query in queries]
+    return [_rows(_title(table.name, query), summarise_table(table, query, level), _names(query)) for query in queries]
 
 
 def _names(query: Query) -> list[str] | None:
@@ -326,10 +322,9 @@ def _names(query: Query) -> list[str] | None:
 def _title(name: str, query: Query) -> str:
     if query.is_identity:
         return name
-    if _sums(query):
-        kept = query.dims
-        return f"{name} by {' × '.join(kept)}" if kept else f"{name}: grand total"
-    return f"{name}: {described(query)}"
+    if not _sums(query):
+        return f"{name}: {described(query)}"
+    return f"{name} by {' × '.join(query.dims)}" if query.dims else f"{name}: grand total"
 
 
 def _sums(query: Query) -> bool:
@@ -338,7 +333,7 @@ def _sums(query: Query) -> bool:
 
 
 def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
-    """The rows of one part."""
+    """The rows of one part, with these names or those that are made of the labels."""
     ends = f"eti{100 * own.prob:.10g}"
     columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
     labels = [", ".join(row) for row in zip(*columns, strict=True)] or [""]  # "" of a single number
@@ -368,7 +363,8 @@ def published_table(
         record a `bayesdp.datasets.code_query` of these lines; or draws, with the dimensions chain and draw, of the counts, or of the
         answers of such a query (dimension ``answer``, or ``p1_answer`` and the like) where only these were kept.
     *names : str
-        Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`.
+        Tables (``"P1"``) or codes (``"P1_003N"``), see `bayesdp.datasets.published_codes`. ValueError if one is not known, its
+        histogram is not that of the posterior, or its cells are finer than those of the posterior.
     by : str, optional
         A level of geography, such as ``"tract"``; all that was read by default.
     prob : float, default 0.95
@@ -379,13 +375,6 @@ def published_table(
     pandas.DataFrame
         Index ``code``, or `by` and ``code``; columns ``label``, ``mean``, ``sd``, ``eti95_lower``, ``eti95_upper`` and, of a DataTree,
         the other columns of `bayesdp.summary`.
-
-    Raises
-    ------
-    TypeError
-        If the posterior is neither a DataTree nor a DataArray.
-    ValueError
-        If a code is not known, its histogram is not that of the posterior, or its cells are finer than those of the posterior.
 
     Examples
     --------

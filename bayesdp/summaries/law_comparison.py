@@ -27,15 +27,8 @@ if TYPE_CHECKING:
 class LawComparison:
     """Posteriors of one model under several noise laws, side by side and not averaged.
 
-    Attributes
-    ----------
-    laws : mapping of str to NoiseLaw
-    table : pandas.DataFrame
-        One row a quantity and law, with the index levels ``part``, ``label`` and ``law``; columns ``mean``, ``sd``, ``lower``,
-        ``upper``, ``ess_bulk`` and ``rhat``.
-    prob : float
-        Probability of the equal-tailed intervals.
-    posteriors : mapping of str to xarray.DataTree
+    `table` has a row a quantity and law, with the index levels ``part``, ``label`` and ``law``, and the columns ``mean``, ``sd``,
+    ``lower``, ``upper`` (of equal-tailed intervals with probability `prob`), ``ess_bulk`` and ``rhat``.
     """
 
     laws: Mapping[str, NoiseLaw]
@@ -95,21 +88,17 @@ def compare_laws(
 ) -> LawComparison:
     """Fit one model under several noise laws, and show how much the answers depend on the law.
 
-    Offices that perturb tables by cell keys or round them often keep the table of perturbations, or parts of it, secret: a
-    deviation D and a variance V are known roughly. A posterior under one guess looks more certain than it is. This fits the
-    model under each of several plausible laws and puts the answers side by side.
-
-    The laws are **not weighed** against one another, and nothing is averaged. A perturbed table says little about the law that
-    perturbed it, and what it says depends on the prior of the counts; whoever has probabilities for the laws can mix the draws of
-    `LawComparison.posteriors` by them. Noise laws are compared for the same published numbers, so that every law has to be
-    able to give them.
+    Offices that perturb tables by cell keys or round them often keep the table of perturbations, or parts of it, secret. A
+    posterior under one guess looks more certain than it is. The laws are **not weighed** against one another, and nothing is
+    averaged. A perturbed table says little about the law that perturbed it, and what it says depends on the prior of the counts;
+    whoever has probabilities for the laws can mix the draws of `LawComparison.posteriors` by them.
 
     Parameters
     ----------
     release : Release
         Its own laws are replaced; what is exact stays. Mechanism and guarantee, which belong to its own laws, are left out.
     laws : mapping of str to NoiseLaw, or sequence of NoiseLaw
-        At least two. In a sequence their names are as they print.
+        At least two. In a sequence their names are as they print. ValueError names one that cannot have given the published numbers.
     model : callable
         From a release to a model that has observed it.
     quantities : optional
@@ -121,16 +110,6 @@ def compare_laws(
         Probability of the equal-tailed intervals.
     **sampling
         As for `bayesdp.sample`. Each law is a model of its own, which is compiled anew.
-
-    Returns
-    -------
-    LawComparison
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there are fewer than two laws, two of one name, a law that cannot have given the published numbers (it is named), or an
-        argument has the wrong type.
 
     See Also
     --------
@@ -209,16 +188,16 @@ def _places(release: Release, measurements: Sequence[int | str] | None) -> set[i
         return set(range(many))
     if isinstance(measurements, str) or not isinstance(measurements, Sequence):
         raise TypeError(f"measurements must be a list of places or names, got {measurements!r}")
-    found = {names.index(own) if isinstance(own, str) and own in names else own for own in measurements}
-    for own in found:
-        if not isinstance(own, int) or isinstance(own, bool) or not 0 <= own < many:
-            known = shown(name for name in names if name is not None)
-            raise ValueError(
-                f"measurements must be places from 0 to {many - 1} or names ({known or 'none'}), got {own!r}"
-            )
+    found = set()
+    for given in measurements:
+        place = names.index(given) if isinstance(given, str) and given in names else given
+        if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < many:
+            known = shown(name for name in names if name is not None) or "none"
+            raise ValueError(f"measurements must be places from 0 to {many - 1} or names ({known}), got {given!r}")
+        found.add(place)
     if not found:
         raise ValueError("measurements names none")
-    return {own for own in found if isinstance(own, int)}
+    return found
 
 
 def _under(release: Release, law: NoiseLaw, places: set[int], name: str) -> Release:
