@@ -126,26 +126,16 @@ class CellSummary(NamedTuple):
     batches: npt.NDArray[np.float32]
 
 
-def _counter(draws: int) -> type[np.unsignedinteger]:
-    """The smallest type that counts draws."""
-    return np.uint16 if draws < 2**16 else np.uint32
-
-
 def batching(draws: int, batches: int) -> tuple[int, int]:
     """The length of a batch, and how many batches of that length there are, at most `batches`."""
     length = -(-draws // batches)
     return length, draws // length
 
 
-def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
-    """Bytes that a chain keeps of a cell that can move; they do not grow with the number of draws."""
-    counter = np.dtype(_counter(draws)).itemsize
-    return 24 + counter * (counts + 1 + bins) + 16 + 4 * batching(draws, batches)[1]
-
-
 def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -> CellSummary:
     """Nothing yet of the cells at `where`, for a chain of so many draws."""
-    cells, counter = len(where), _counter(draws)
+    cells = len(where)
+    counter: type[np.unsignedinteger] = np.uint16 if draws < 2**16 else np.uint32
     return CellSummary(
         where=where,
         first=np.zeros(cells, dtype=np.int64),
@@ -156,6 +146,12 @@ def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -
         grids=np.zeros((cells, 2), dtype=np.int64),
         batches=np.zeros((cells, batching(draws, batches)[1]), dtype=np.float32),
     )
+
+
+def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
+    """Bytes that a chain keeps of a cell that can move, beside its place; they do not grow with the number of draws."""
+    _, *arrays = new_summary(np.zeros(1, dtype=np.int64), draws, counts, bins, batches)
+    return sum(array.nbytes for array in arrays)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -238,20 +234,22 @@ class Recorder:
     """Works out the answers of a query to tables, leaves by cells."""
 
     def __init__(self, query: Query, tree: Tree) -> None:
+        self._tree = tree
         self._sums: list[tuple[slice, Ints, Ints]] = []
-        self._rows: list[tuple[int, Ints, Ints, Ints]] = []
+        self._rows: list[tuple[slice, MatrixPart]] = []
         for part, rows in query.placed_parts:
             if isinstance(part, SumPart):
                 self._sums.append((rows, *_row_of(part, tree)))
             else:
-                self._rows.append((rows.start, *_entries(part, tree)))
+                self._rows.append((rows, part))
 
     def take(self, counts: Ints, answers: Ints, cells: Occupied) -> None:
         """Add the answers for a table to zeros, shape (rows,); `cells` is `occupied(counts)`."""
-        for part, of_leaf, of_cell in self._sums:
-            _add_sums(*cells, of_leaf, of_cell, answers[part])
-        for start, pointers, where, entries in self._rows:
-            _add_rows(counts, pointers, where, entries, answers[start:])
+        leaf, cell, count = cells
+        for rows, of_leaf, of_cell in self._sums:
+            np.add.at(answers[rows], of_leaf[leaf] + of_cell[cell], count)
+        for rows, part in self._rows:
+            answers[rows] += part.matrix @ self._tree.in_frame(counts)
 
 
 def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
@@ -272,39 +270,10 @@ def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
     return of_leaf, np.ascontiguousarray(of_cell.reshape(-1))
 
 
-def _entries(part: MatrixPart, tree: Tree) -> tuple[Ints, Ints, Ints]:
-    """The rows of a part with weights, and where their cells are in the table, leaves by cells."""
-    matrix = part.matrix
-    place = np.asarray(tree.in_frame(np.arange(part.frame.size)), dtype=np.int64)
-    return matrix.indptr.astype(np.int64), place[matrix.indices], matrix.data.astype(np.int64)
-
-
-@nb.njit(cache=True, nogil=True)
 def occupied(counts: Ints) -> Occupied:
     """The cells that are not zero, found once for all queries: most cells of a large table are empty."""
-    size = np.count_nonzero(counts)
-    leaf, cell, count = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    i = 0
-    for t in range(counts.shape[0]):
-        for c in range(counts.shape[1]):
-            if counts[t, c] != 0:
-                leaf[i], cell[i], count[i] = t, c, counts[t, c]
-                i += 1
-    return leaf, cell, count
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_sums(leaf: Ints, cell: Ints, count: Ints, of_leaf: Ints, of_cell: Ints, answers: Ints) -> None:
-    for i in range(len(leaf)):
-        answers[of_leaf[leaf[i]] + of_cell[cell[i]]] += count[i]
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_rows(counts: Ints, pointers: Ints, where: Ints, entries: Ints, answers: Ints) -> None:
-    flat = counts.reshape(-1)
-    for row in range(len(pointers) - 1):
-        for i in range(pointers[row], pointers[row + 1]):
-            answers[row] += entries[i] * flat[where[i]]
+    leaf, cell = np.nonzero(counts)
+    return leaf, cell, counts[leaf, cell]
 
 
 _FEWEST = 4
