@@ -102,7 +102,6 @@ def _over(
 def in_processes(workers: int) -> Runner:
     """Run in local processes."""
     # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it.
-    count = _validate.positive_integer(workers, "workers")
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         helpers_outlive_hangup()
@@ -114,7 +113,7 @@ def in_processes(workers: int) -> Runner:
                 broken.shutdown(wait=False)
             return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
 
-        pools = [pool() for _ in range(count)]
+        pools = [pool() for _ in range(workers)]
         try:
             yield from _over(pools, task, numbers, pool)
         finally:
@@ -362,24 +361,15 @@ def choose_runner(client: Any, workers: int) -> Runner:
     return in_processes(count) if count > 1 else serially
 
 
-def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, words: str, progressbar: bool) -> None:
-    """Run the numbers that the journal does not have yet; each record is in the journal before the next one is awaited."""
-    left = [number for number in numbers if number not in journal.records]
-    with closing(journal):
-        for record in followed(
-            runner(task, left),
-            total=len(numbers),
-            done=len(numbers) - len(left),
-            words=words,
-            show=progressbar and bool(left),
-        ):
-            journal.add(record)
-
-
 def run_all(
     task: Any, count: int, journal: Journal, client: Any, workers: int, words: str, progressbar: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Run the numbers below `count`, or go on with them; the records of those that ended well, and of the others, by number."""
-    run_numbers(task, range(count), journal, choose_runner(client, workers), words, progressbar)
+    runner = choose_runner(client, workers)
+    left = [number for number in range(count) if number not in journal.records]
+    show = progressbar and bool(left)
+    with closing(journal):  # each record is there before the next one is awaited
+        for record in followed(runner(task, left), total=count, done=count - len(left), words=words, show=show):
+            journal.add(record)
     records = [journal.records[number] for number in range(count) if number in journal.records]
     return [r for r in records if "error" not in r], [r for r in records if "error" in r]
