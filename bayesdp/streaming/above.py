@@ -170,10 +170,6 @@ def split_noise(
     return list(zip(values, scales, strict=True))
 
 
-_SLOWED = 1.0
-"""Parts move together while their variance, times their number, is at most this many times that of the noise above."""
-
-
 def own_errors(release: Release, keeps: Sequence[tuple[str, ...]], structure: Structure) -> list[Floats]:
     """Standard errors of linear estimates of sums over all leaves of a part, NaN where there is no linear estimate."""
     queries = [Query(release.frame, (SumPart(release.frame, keep),)) for keep in keeps]
@@ -243,4 +239,4 @@ def parts_per_round(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Float
     every = np.concatenate(ratios) if ratios else np.zeros(0)
     if not every.size:
         return parts
-    return int(np.clip(np.floor(_SLOWED * np.median(every)), 1, parts))
+    return int(np.clip(np.floor(np.median(every)), 1, parts))

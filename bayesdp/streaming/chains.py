@@ -27,8 +27,8 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.storage import journal as journals
 from bayesdp.storage.journal import Arrays, group, require
-from bayesdp.streaming.cells import CellSummary, batching, occupied, take
-from bayesdp.streaming.part import Kernel, PartContext, Plan
+from bayesdp.streaming.cells import CellSummary, batching, new_summary, occupied, take
+from bayesdp.streaming.part import Kernel, PartContext
 from bayesdp.streaming.perturbed import LineTree
 from bayesdp.streaming.tables import entries_of_table, table_name
 
@@ -67,8 +67,7 @@ class Moved:
     """A chain of a part after a task."""
 
     state: Path | Chain
-    done: int
-    draws: int
+    done: int  # sweeps of the tuning and draws
     sums: Ints  # over the leaves, shape (C,)
     trouble: str  # why the state, or a table, could not be written; empty if it was
 
@@ -92,10 +91,10 @@ class Chain:
 
     def make_room(self, context: PartContext) -> CellSummary:
         """For what is kept of the draws, nothing yet."""
-        draws, names = context.spec.plan.draws, context.spec.prior.names
-        self.answers = {name: np.zeros((draws, own.rows), dtype=np.int64) for name, own in context.queries.items()}
-        self.drawn = {name: np.zeros((draws, *np.shape(self.hyper[name]))) for name in names}
-        return context.nothing_kept()
+        plan, names = context.spec.plan, context.spec.prior.names
+        self.answers = {name: np.zeros((plan.draws, q.rows), dtype=np.int64) for name, q in context.queries.items()}
+        self.drawn = {name: np.zeros((plan.draws, *np.shape(self.hyper[name]))) for name in names}
+        return new_summary(context.where, plan.draws, plan.counts, plan.bins, plan.batches)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it for a file."""
@@ -147,7 +146,10 @@ class Chain:
         """Put the chain into a kernel; what was read from a file is checked first."""
         if file is not None:
             with journals.readable(file):
-                check_like({**self.kernel, **_chosen(self.kernel, kernel)}, kernel.saved())
+                live = kernel.saved()
+                # What is chosen while tuning may be of any size there, see `check_donors`.
+                chosen = {"donor_start", "donor_cell", "visits", "mean"} & live.keys() & self.kernel.keys()
+                check_like({**self.kernel, **{name: live[name] for name in chosen}}, live)
                 require(self.kernel["generator"].any(), "its generator stands still")
                 counts = self.kernel["counts"]
                 if isinstance(kernel, LineTree):
@@ -168,12 +170,6 @@ class Chain:
         if prior.names:
             self.hyper = prior.update(kernel.structure, kernel.table, self.hyper, self.rng)
             kernel.set_cells(*prior.weights(kernel.structure, self.hyper))
-
-    def learn(self, kernel: Kernel, plan: Plan) -> None:
-        """While tuning, after a sweep: what moves go by is chosen by means of tables, now and then."""
-        kernel.learn()
-        if self.done + 1 == plan.tune:
-            kernel.settle()
 
     def keep(self, kernel: Kernel, context: PartContext) -> None:
         """Keep what is asked for of a draw."""
@@ -199,7 +195,7 @@ def advance(context: PartContext, job: Job) -> Moved:
     known = known and chain.done == job.until
 
     def moved(state: Path | Chain) -> Moved:
-        return Moved(state, chain.done, chain.draws, kernel.table.sum(axis=0), saver.trouble)
+        return Moved(state, chain.done, kernel.table.sum(axis=0), saver.trouble)
 
     while chain.done < job.until:
         drawing = chain.done >= plan.tune
@@ -212,7 +208,9 @@ def advance(context: PartContext, job: Job) -> Moved:
             if job.tables is not None and chain.draws - 1 in job.tables[1]:
                 saver.write(entries_of_table(kernel.table), job.tables[0] / table_name(chain.number, chain.draws - 1))
         else:
-            chain.learn(kernel, plan)
+            kernel.learn()
+            if chain.done + 1 == plan.tune:
+                kernel.settle()
         chain.done += 1
         watch.done[job.place] = chain.done
         if saver.due and chain.done < job.until:
@@ -272,14 +270,6 @@ def longest_together(chains: Sequence[Chain]) -> list[Chain]:
     sizes = [(i + 1) * chain.draws for i, chain in enumerate(by_length)]
     chosen = by_length[: sizes.index(max(sizes)) + 1]
     return sorted(chosen, key=lambda chain: chain.number)
-
-
-def _chosen(saved: Arrays, kernel: Kernel) -> Arrays:
-    """Of a kernel as it stands, what is chosen while tuning, where it has that: it may be of any size there, see `check_donors`."""
-    live = kernel.saved()
-    return {
-        name: live[name] for name in ("donor_start", "donor_cell", "visits", "mean") if name in live and name in saved
-    }
 
 
 def check_like(found: Arrays, live: Arrays) -> None:

@@ -59,10 +59,6 @@ class Failed:
     error: Exception
 
 
-class Lacking:
-    """What a task gives back where its part is not known yet."""
-
-
 def run_here(context: PartContext, function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a task."""
     try:
@@ -73,11 +69,11 @@ def run_here(context: PartContext, function: Callable[..., Any], *arguments: Any
 
 
 def run_packed(key: str, packed: bytes | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a task in a worker, which unpacks a part once."""
+    """Run a task in a worker, which unpacks a part once; None where it has not come to this worker yet."""
     context = _CONTEXTS.get(key)
     if context is None:
         if packed is None:
-            return Lacking()
+            return None
         while len(_CONTEXTS) >= _MOST_CONTEXTS:
             _CONTEXTS.pop(next(iter(_CONTEXTS)), None)
         context = _CONTEXTS[key] = PartContext(cloudpickle.loads(packed))
@@ -129,8 +125,8 @@ class Runner:
                         if tries[i] == _TRIES:
                             lost = f"the work for the part {self._label(tasks[i])} was lost {_TRIES} times"
                             raise RuntimeError(f"{lost}: its workers die (of memory, perhaps)") from error
-                        result = Lacking()
-                    if isinstance(result, Lacking):
+                        result = None
+                    if result is None:
                         futures[self._submitted(tasks[i], anew=True)] = i
                     elif isinstance(result, Failed):
                         if self._labels:
@@ -209,7 +205,6 @@ class Driver:
         self.parts = len(self.rngs[0])
         self.round = 0
         self.states: list[list[Path | Chain | None]] = [[None] * self.parts for _ in self.rngs]
-        self.draws = [[0] * self.parts for _ in self.rngs]
         self.sums = np.zeros((len(self.rngs), self.parts, 0), dtype=np.int64)  # over the leaves of each part, by cells
         # What is recorded above the parts: a row for each round of draws.
         self.tops: list[Records] = [{} for _ in self.rngs]
@@ -311,7 +306,7 @@ class Driver:
         if not self.sums.shape[2]:
             self.sums = np.zeros((*self.sums.shape[:2], len(found[0].sums)), dtype=np.int64)
         for (c, k), moved in zip(places, found, strict=True):
-            self.states[c][k], self.draws[c][k], self.sums[c, k] = moved.state, moved.draws, moved.sums
+            self.states[c][k], self.sums[c, k] = moved.state, moved.sums
             self.runner.watch.done[c, k] = moved.done
             if moved.trouble:
                 self._trouble(moved.trouble)

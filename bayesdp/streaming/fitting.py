@@ -332,7 +332,7 @@ def _run(driver: Driver) -> bool:
 
     with handled(note):
         driver.run()
-    drawn = [own for [own] in driver.draws]
+    drawn = [done - driver.plan.tune for done in watch.done.values()]
     early = watch.stopped and min(drawn) < driver.plan.draws
     if early and max(drawn) < FEWEST:
         raise KeyboardInterrupt

@@ -26,7 +26,7 @@ from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.above import Dims, PartTerm, cell_dims, known_sums, own_errors
-from bayesdp.streaming.cells import CellSummary, Recorder, bytes_per_cell, named_queries, new_summary
+from bayesdp.streaming.cells import Recorder, bytes_per_cell, named_queries
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls, is_perturbed, perturbed_target
 
 type Kernel = TreeChain | LineTree | WalledTree
@@ -166,11 +166,6 @@ class PartContext:
     def recorders(self) -> dict[str, Recorder]:
         """What works out their answers."""
         return {name: Recorder(query, self.structure) for name, query in self.queries.items()}
-
-    def nothing_kept(self) -> CellSummary:
-        """What is kept of the cells before the first draw."""
-        plan = self.spec.plan
-        return new_summary(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
 
     def new_kernel(self, rng: np.random.Generator) -> Kernel:
         """A kernel of the part by its answers alone."""
