@@ -164,7 +164,5 @@ def _two_sample(one: np.ndarray, other: np.ndarray) -> float:
     """P-value of the Kolmogorov-Smirnov test of values (first column), ties broken by uniform numbers (second column)."""
     # With ties broken at random the test is exact for counts too.
     both = np.concatenate([one, other])
-    order = np.lexsort((both[:, 1], both[:, 0]))
-    places = np.empty(len(both))
-    places[order] = np.arange(len(both))
+    places = np.argsort(np.lexsort((both[:, 1], both[:, 0])))
     return float(stats.ks_2samp(places[: len(one)], places[len(one) :], method="auto").pvalue)

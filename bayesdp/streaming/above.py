@@ -76,10 +76,9 @@ class NoisyAbove(Above):
         )
 
     def part_sums(self, tables: Ints) -> Ints:
-        """What each part adds to the answers it counts in, shape (K, sums)."""
-        sums = np.zeros(self.rows.shape, dtype=np.int64)
-        for k, own in enumerate(tables):
-            np.add.at(sums[k], self.sum_of_cell, own)
+        """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
+        sums = np.zeros((len(tables), self.rows.shape[1]), dtype=np.int64)
+        np.add.at(sums, (slice(None), self.sum_of_cell), tables)
         return sums
 
     def of_part(self, k: int) -> PartTerm:
@@ -154,18 +153,14 @@ def split_noise(
     values: list[list[Floats]] = [[] for _ in moving]
     scales: list[list[Floats]] = [[] for _ in moving]
     for query in noisy:
-        rows = query.rows[moving]
-        size = rows.shape[1]
-        sharing = np.zeros(len(query.values))
-        for own in rows:
-            sharing[own] += 1.0
-        spread = query.scale / np.sqrt(np.maximum(sharing, 1.0))
+        rows, current = query.rows[moving], query.part_sums(tables[moving])
+        sharing = np.maximum(np.bincount(rows.reshape(-1), minlength=len(query.values)), 1.0)
+        spread = query.scale / np.sqrt(sharing)
         noise = rng.standard_normal(rows.shape) * spread[rows]
         added = np.bincount(rows.reshape(-1), weights=noise.reshape(-1), minlength=len(query.values))
-        shift = (query.values - query.sums(tables) - added) / np.maximum(sharing, 1.0)
-        for i, k in enumerate(moving):
-            current = np.bincount(query.sum_of_cell, weights=tables[k].astype(np.float64), minlength=size)
-            values[i].append(current + noise[i] + shift[rows[i]])
+        shift = (query.values - query.sums(tables) - added) / sharing
+        for i in range(len(moving)):
+            values[i].append(current[i] + noise[i] + shift[rows[i]])
             scales[i].append(spread[rows[i]])
     return list(zip(values, scales, strict=True))
 

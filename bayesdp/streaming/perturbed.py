@@ -305,14 +305,8 @@ class LineTree(_Perturbed):
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
-        lines = self.lines
-        swept = np.array(self._swept)
-        return {
-            "counts": lines.counts.copy(),
-            "generator": lines.generator.copy(),
-            "memory": lines.memory,
-            "swept": swept,
-        }
+        found = {name: getattr(self.lines, name).copy() for name in ("counts", "generator", "memory")}
+        return found | {"swept": np.array(self._swept)}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
         """Put a chain where it was, with sums that are those of its table but for rounding."""

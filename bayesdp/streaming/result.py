@@ -304,10 +304,7 @@ counts in no such answer, or has that sum exact); and which queries hold sums so
 
 
 def mixing_of(
-    noisy: Sequence[NoisyAbove],
-    tops: Sequence[Arrays],
-    fixed: Sequence[Sequence[Mask]],
-    labels: Sequence[str],
+    noisy: Sequence[NoisyAbove], tops: Sequence[Arrays], fixed: Sequence[Sequence[Mask]], labels: Sequence[str]
 ) -> Mixing:
     """Look at the sums at the ends of all phases."""
     # `tops`: what was recorded of each chain. `fixed`: for each part and query, the sums that the exact answers of the part
@@ -392,11 +389,7 @@ def tree_of_parts(
 
 
 def _diagnostics(
-    posterior: xr.Dataset,
-    chains: int,
-    labels: Sequence[str],
-    results: Sequence[dict[str, xr.Dataset]],
-    mixing: Mixing,
+    posterior: xr.Dataset, chains: int, labels: Sequence[str], results: Sequence[dict[str, xr.Dataset]], mixing: Mixing
 ) -> xr.Dataset:
     """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
     draws = posterior.sizes["draw"]
