@@ -146,15 +146,14 @@ def fit_parts(
         Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
         the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little.
     client : concurrent.futures.Executor, distributed.Client or str, optional
-        Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
-        address of its scheduler. By default it is done in `cores` threads of this process. The draws are the same.
+        Any executor (of processes, MPI or Slurm), a Dask cluster, or the address of its scheduler, to do the work in place of `cores`
+        threads of this process. The draws are the same.
     folder : path, optional
         Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
         the run. Workers read and write them there, those on other machines under the same name. Without it states are sent through
         this process, which holds them all. If there is no room on the disk, the run goes on like that, and a warning says so.
     resume : bool
-        Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
-        may be left out). The result is that of a run that was not stopped.
+        Go on with the run in `folder`, if there is one, as in `bdp.fit_hierarchy` (`random_seed` may be left out).
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
@@ -171,9 +170,9 @@ def fit_parts(
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts
-        or have parts without exact sums of their own, noise is not normal and independent, or the run in `folder` is another one.
-        Errors about a part have a note with its label.
+        If an argument is not valid, parts have different cells, exact sums of `top` contradict the parts or have parts without exact
+        sums of their own, noise is not normal and independent, or the run in `folder` is another one. Errors about a part have a note
+        with its label.
     FileExistsError, BlockingIOError
         If a run is saved in `folder` and `resume` is False, if `folder` has something else, or another process has a run there.
     RuntimeError
@@ -185,12 +184,10 @@ def fit_parts(
 
     Notes
     -----
-    In each phase the parts of a chain move in a random order, `together` of them at a time. Those that move share what the noisy
-    answers above leave to them: ``y = sum u_k + e`` becomes ``z_k = u_k + e_k``, with e_k of the variance of e over the number of
-    parts that share it, and the z_k drawn given the tables, so that they add up to y minus the sums of the parts that stand
-    still. That leaves the joint posterior as it is. Then each part sweeps with z_k as one more noisy answer, by all of its moves,
-    and needs nothing from elsewhere. The draws of one part within a phase go with one z_k and with the others as they stood: as
-    draws of that part they have the posterior; as joint draws of all parts, those at the ends of phases have it.
+    In each phase the parts of a chain move in a random order, `together` of them at a time, given their shares of what the noisy
+    answers above leave to them, which are drawn anew each time; `bayesdp.streaming.above` says why that leaves the joint posterior
+    as it is. The draws of one part within a phase go with one share and with the others as they stood: as draws of that part they
+    have the posterior; as joint draws of all parts, those at the ends of phases have it.
 
     No move takes counts from one part and gives them to another at once. So where an answer above is known far more precisely than
     the parts know their own sums (its standard deviation is below about half a count, or a small share of theirs), the sums of
@@ -199,9 +196,8 @@ def fit_parts(
     and the message names the answers. Fit such a release in one.
 
     Plausible tables are not written; `bdp.fit_hierarchy` does that. A worker that dies costs what it was working on, and a pool of
-    processes one of which died is replaced by another one like it. What there is of a part of a chain (tables, what is kept of the
-    cells, up to 328 bytes for a cell that can move, and draws of `record_parts`) is with the worker that moves it; with a `folder`
-    this process holds the sums of parts only. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+    processes one of which died is replaced by another one like it. With a `folder` this process holds the sums of parts only.
+    Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
 
     Examples
     --------
