@@ -232,17 +232,11 @@ def _structure(given: Any) -> Any:
     """All of the releases but their numbers; None where there are none."""
     found = []
     for release in _releases(given):
-        measured = [
-            (
-                part.query.describe(),
-                part.law.describe(),
-                None if part.invariants is None else part.invariants.describe(),
-                part.unmeasured.tolist(),
-            )
-            for part in release.measurements
-        ]
+        described = [(part.query, part.law, part.invariants) for part in release.measurements]
+        measured = [[None if own is None else own.describe() for own in part] for part in described]
+        unmeasured = [part.unmeasured.tolist() for part in release.measurements]
         exact = [(part.query.describe(), part.sign) for part in release.exact]
-        found.append((release.about, release.dims, release.frame.labels, measured, exact))
+        found.append((release.about, release.dims, release.frame.labels, measured, unmeasured, exact))
     return found or None
 
 
