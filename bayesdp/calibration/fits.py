@@ -6,7 +6,6 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,9 @@ class Refit:
         numbers = self._numbers(release)
         if numbers is None:
             return self._checked(self._build(release))
-        if self.reused is None and self._differs(numbers):  # the first release itself would tell nothing
+        given = {name: self.template[name].get_value(borrow=True) for name in numbers}
+        if self.reused is None and any(not np.array_equal(given[name], new) for name, new in numbers.items()):
+            # The first release itself would tell nothing.
             self.reused = self._same(self._checked(self._build(release)))
         if self.reused is False:
             return self._checked(self._build(release))
@@ -98,9 +99,6 @@ class Refit:
         if self._structure is None or _structure(release) != self._structure:
             return None
         return numbers_of(self.template, _releases(release))
-
-    def _differs(self, numbers: Mapping[str, Any]) -> bool:
-        return any(not np.array_equal(self.template[name].get_value(borrow=True), v) for name, v in numbers.items())
 
     def _same(self, other: pm.Model) -> bool:
         """Whether another model has the same log-density, up to the values of its data."""
@@ -232,7 +230,7 @@ def _structure(given: Any) -> Any:
     """All of the releases but their numbers; None where there are none."""
     found = []
     for release in _releases(given):
-        described = [(part.query, part.law, part.invariants) for part in release.measurements]
+        described: list[tuple[Any, ...]] = [(part.query, part.law, part.invariants) for part in release.measurements]
         measured = [[None if own is None else own.describe() for own in part] for part in described]
         unmeasured = [part.unmeasured.tolist() for part in release.measurements]
         exact = [(part.query.describe(), part.sign) for part in release.exact]
@@ -257,10 +255,21 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
     """Sample a model."""
     # PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
     # posterior of a few draws that nobody notices: here Ctrl-C always ends the run. `settings`: arguments of `pm.sample`.
-    with _noting_ctrl_c(), model, warnings.catch_warnings():
-        # NUTS overflows on its first trial steps from a distant start, and rejects them.
-        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-        tree: xr.DataTree = pm.sample(**_with_gradient(model, settings), random_seed=seed)
+    pressed: list[int] = []
+
+    def note(number: int) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    try:
+        # Not in a worker, which ignores it: its driver decides.
+        with handled(note, own_too=True), model, warnings.catch_warnings():
+            # NUTS overflows on its first trial steps from a distant start, and rejects them.
+            warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+            tree: xr.DataTree = pm.sample(**_with_gradient(model, settings), random_seed=seed)
+    finally:
+        if pressed:  # whatever PyMC did with it
+            raise KeyboardInterrupt from None
     return tree
 
 
@@ -289,27 +298,6 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     if _GRADIENTS[model] is not None:
         chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
     return chosen
-
-
-@contextmanager
-def _noting_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the context if Ctrl-C was pressed in it, whatever PyMC did with it."""
-    pressed = False
-
-    def note(number: int) -> None:
-        nonlocal pressed
-        pressed = True
-        raise KeyboardInterrupt
-
-    with handled(note, own_too=True):  # not in a worker, which ignores it: its driver decides
-        try:
-            yield
-        except BaseException:
-            if pressed:
-                raise KeyboardInterrupt from None
-            raise
-    if pressed:
-        raise KeyboardInterrupt
 
 
 _FIT_SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
