@@ -117,9 +117,8 @@ class Losses:
 
 def losses_of(releases: Mapping[str, Releases], difference: str | None, delta: float | None) -> Losses:
     """The losses of all candidates at a difference that the invariants of all of them leave free."""
-    # `releases`: of one table; only what they state is looked at. `difference`: a key of `bayesdp.privacy.DIFFERENCES`, or the
-    # words of another difference; the smallest for which all losses are known if left out. `delta`: where losses by several
-    # definitions are to be compared as an epsilon.
+    # `difference`: a key of `bayesdp.privacy.DIFFERENCES`, or the words of another one; the smallest for which all losses are known if
+    # left out. `delta`: where losses by several definitions are to be compared as an epsilon.
     if delta is not None:
         _validate.probability(delta, "delta")
     frame = next(iter(releases.values()))[0].frame
@@ -249,8 +248,7 @@ def frame_of_prior(prior: Prior) -> Frame:
 
 
 def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Draw tables from a prior, with all its parameters."""
-    # Returns shape `(n, *frame.shape)`.
+    """Draw tables from a prior, with all its parameters, shape ``(n, *frame.shape)``."""
     model, name = counts_name(prior, "prior_or_table")
     try:
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))

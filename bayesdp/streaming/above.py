@@ -148,8 +148,7 @@ def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, 
 def split_noise(
     noisy: Sequence[NoisyAbove], tables: Ints, moving: Ints, rng: np.random.Generator
 ) -> list[tuple[list[Floats], list[Floats]]]:
-    """Draw z, for the parts that move: for each of them the values and the scales of its sums, query by query."""
-    # `tables`, shape (K, C): the sums over the leaves of each part, as they stand. `moving`: the parts that move.
+    """Draw z, given the sums over the leaves of all parts: for each that moves the values and scales of its sums, query by query."""
     values: list[list[Floats]] = [[] for _ in moving]
     scales: list[list[Floats]] = [[] for _ in moving]
     for query in noisy:
@@ -194,8 +193,7 @@ def check_known(
     exact: Sequence[KnownAbove], known: Sequence[Sequence[Mask]], tables: Ints, labels: Sequence[object]
 ) -> None:
     """Check exact sums above against parts that each have their exact sums."""
-    # `known`: for each part, and each exact query, the sums that its own exact answers determine. `tables`, shape (K, C): sums over
-    # the leaves of each part, of any table with its exact answers.
+    # `known`: by part and query, the sums that its own exact answers determine. `tables`, (K, C): sums over the leaves of each part.
     for number, query in enumerate(exact):
         sums = np.zeros(len(query.values), dtype=np.int64)
         np.add.at(sums, query.row_of_cell, tables)

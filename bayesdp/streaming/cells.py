@@ -71,10 +71,9 @@ def add_to(bins: npt.NDArray[np.uint32], grid: Ints, x: int) -> None:
 @nb.njit(cache=True, nogil=True)
 def pooled_quantiles(bins: npt.NDArray[np.uint32], grids: Ints, ranks: Floats, quantiles: Ints, width: Ints) -> None:
     """Quantiles of histograms of several chains together."""
-    # Bins are intervals `[i 2**s, (i + 1) 2**s)`, so that of two, one holds the other or they have nothing in common. At the ends
-    # of the widest bins the distribution function is known; in between, counts are taken to be spread evenly in each bin. So
-    # quantiles are right where the width is 1, and less than the width away elsewhere. `ranks`: how many draws are at or below, at
-    # least. Written are `quantiles`, shape (quantiles, cells), and `width`, shape (cells,), of the widest bin.
+    # Of two bins, one holds the other or they have nothing in common. At the ends of the widest the distribution function is known;
+    # in between, counts are taken to be spread evenly in each bin: quantiles are less than the `width` of the widest bin away, and
+    # right where that is 1. `ranks`: how many draws are at or below, at least.
     chains, cells, size = bins.shape
     running = np.zeros((chains, size + 1))
     for cell in range(cells):
@@ -156,8 +155,7 @@ def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
 
 @nb.njit(cache=True, nogil=True)
 def take(counts: Ints, draw: int, length: int, kept: CellSummary) -> None:
-    """Add a draw of the table, leaves by cells, to what is kept."""
-    # `counts`, shape (T, C). `draw`: its number, from 0. `length`: of a batch.
+    """Add a draw of the table, leaves by cells, to what is kept; `length` is that of a batch."""
     where, first, mean, squares, small = kept.where, kept.first, kept.mean, kept.squares, kept.small
     bins, grids, batches = kept.bins, kept.grids, kept.batches
     flat = counts.reshape(-1)
@@ -185,8 +183,7 @@ def named_queries(
     record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame | None, taken: Iterable[str]
 ) -> dict[str, Query]:
     """The queries whose draws are kept, by name."""
-    # `record`: without names they are called by what they keep: `by_county_race`, `total`, or `answers` for stacks. `frame`: of the
-    # table that they must be about, by default that of the first. `taken`: names of hyperparameters.
+    # `frame`: of the table that they must be about, by default that of the first. `taken`: names of hyperparameters.
     given: list[tuple[Any, Any]]
     asked: Any = record  # what a caller without types may give
     if isinstance(asked, Query):
@@ -302,8 +299,7 @@ class Pooled:
 
 
 def pooled(chains: Sequence[CellSummary], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
-    """Put together what chains kept."""
-    # `draws`: how many draws each has taken, at least two. `length`: of a batch. `quantiles`: probabilities.
+    """Put together what chains kept of at least two draws each, in batches of a length."""
     number = np.array(draws, dtype=np.float64)[:, None]
     total = int(number.sum())
     means = np.stack([own.first + own.mean for own in chains])
@@ -341,17 +337,14 @@ def batch_diagnostics(
     sums: Floats, offsets: Floats, squares: Floats, draws: Sequence[int], length: int
 ) -> tuple[Floats, Floats, Floats]:
     """Effective sample sizes of means, split R-hat, and autocorrelation times within halves of chains, from sums of batches."""
-    # `sums`, shape (chains, cells, batches): of the deviations from `offsets`, shape (chains, cells). `squares`, shape (chains,
-    # cells): squared deviations of all draws from the chain's mean. `length`: of a batch. All results have the shape (cells,), and
-    # are NaN with fewer than four batches a chain and where a cell never moved, R-hat also with a single chain.
+    # `sums`, shape (chains, cells, batches): of the deviations from `offsets`, shape (chains, cells). `squares`, of that shape:
+    # squared deviations of all draws from the chain's mean. Results, of shape (cells,), are NaN with fewer than four batches a chain
+    # and where a cell never moved, R-hat also with a single chain.
     # The effective size is draws times the variance of a draw in its chain, over the length times the variance of the means of
-    # batches about the mean of all chains, so that chains that disagree have a small one. With b batches in all its relative
-    # standard error is `sqrt(2 / (b - 1))`. Batches that are not long compared with how long draws stay alike make it too large: of
-    # an autoregression by a share of half of the autocorrelation time over the length, a sixth where there are a hundred effective
-    # draws a chain and 32 batches.
-    # R-hat is as Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding. It is that number where the
-    # batches hold all draws and are even in number; up to a batch or two are left out where not.
-    # Times are the length times the variance of the means of batches about that of their half of a chain, over the variance of
+    # batches about the mean of all chains, so that chains that disagree have a small one. It is too large where batches are short:
+    # of an autoregression by a share of half of the autocorrelation time over the length.
+    # R-hat is as Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding, up to a batch or two that are left
+    # out. Times are the length times the variance of the means of batches about that of their half of a chain, over the variance of
     # draws there (chains that disagree do not look slow), times 1 + half of it over the length, which makes up for short batches.
     full = min(min(own // length for own in draws), sums.shape[2])
     cells = sums.shape[1]

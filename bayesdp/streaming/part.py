@@ -238,9 +238,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Budget:
-    """About how many bytes a run takes, beside the release."""
-
-    # Some 100 MB that do not grow with it come on top in a process that has not fitted anything yet: libraries and compiled code.
+    """About how many bytes a run takes, beside the release and some 100 MB of libraries and compiled code."""
 
     kernel: int  # tables, residuals and lists of the chains that run at the same time
     start: int  # work space of one start: chains start one after another

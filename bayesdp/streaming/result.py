@@ -35,12 +35,11 @@ from bayesdp.inference.diagnostics import (
 from bayesdp.posterior import CELLS
 from bayesdp.queries import Query
 from bayesdp.release import Release
+from bayesdp.storage.journal import Arrays
 from bayesdp.streaming.above import SUMS, NoisyAbove
 from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import Chain, longest_together
 from bayesdp.streaming.part import PartContext
-
-type Arrays = dict[str, npt.NDArray[Any]]
 
 
 def part_result(context: PartContext, states: Sequence[Path | Chain]) -> dict[str, xr.Dataset]:
@@ -306,9 +305,7 @@ counts in no such answer, or has that sum exact); and which queries hold sums so
 def mixing_of(
     noisy: Sequence[NoisyAbove], tops: Sequence[Arrays], fixed: Sequence[Sequence[Mask]], labels: Sequence[str]
 ) -> Mixing:
-    """Look at the sums at the ends of all phases."""
-    # `tops`: what was recorded of each chain. `fixed`: for each part and query, the sums that the exact answers of the part
-    # determine.
+    """Look at the sums that were recorded of each chain; `fixed`, for each part and query, are those that exact answers determine."""
     arrays: dict[str, xr.DataArray] = {}
     told: list[str] = []
     for number, query in enumerate(noisy):
@@ -365,9 +362,7 @@ def tree_of_parts(
     mixing: Mixing,
     determined: dict[str, Mask],
 ) -> xr.DataTree:
-    """Put together what was recorded above the parts, a verdict, and the parts."""
-    # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
-    # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
+    """Put together what was recorded of each chain above the parts, at the `ends` of phases, a verdict, and the parts."""
     chains = len(tops)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
     arrays: dict[str, Any] = {}
