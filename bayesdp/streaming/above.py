@@ -55,9 +55,20 @@ class Above:
 
     keep: tuple[str, ...]  # what the sums keep of the cells
     rows: Ints  # the answer that each sum of each part counts in, shape (K, sums)
-    row_of_cell: Ints  # the same by cells, shape (K, C)
     sum_of_cell: Ints  # the sum of a part that each cell counts in, shape (C,)
     labels: list[str]  # the answers in words
+
+    def part_sums(self, tables: Ints) -> Ints:
+        """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
+        sums = np.zeros((len(tables), self.rows.shape[1]), dtype=np.int64)
+        np.add.at(sums, (slice(None), self.sum_of_cell), tables)
+        return sums
+
+    def sums(self, tables: Ints) -> Ints:
+        """The answers to tables of all parts by cells, shape (K, C)."""
+        sums = np.zeros(len(self.labels), dtype=np.int64)
+        np.add.at(sums, self.rows, self.part_sums(tables))
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,18 +79,6 @@ class NoisyAbove(Above):
     values: Floats  # with `scale` and `measured`: shape (answers,)
     scale: Floats
     measured: Mask
-
-    def sums(self, tables: Ints) -> Floats:
-        """The answers to tables of parts by cells, shape (K, C)."""
-        return np.bincount(
-            self.row_of_cell.reshape(-1), weights=tables.reshape(-1).astype(np.float64), minlength=len(self.values)
-        )
-
-    def part_sums(self, tables: Ints) -> Ints:
-        """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
-        sums = np.zeros((len(tables), self.rows.shape[1]), dtype=np.int64)
-        np.add.at(sums, (slice(None), self.sum_of_cell), tables)
-        return sums
 
     def of_part(self, k: int) -> PartTerm:
         """What part k sees of it."""
@@ -134,7 +133,7 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
     return noisy, known
 
 
-def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, list[str]]:
+def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, list[str]]:
     """The fields of `Above`."""
     name = part.levels[axis]
     keep = tuple(own for own in part.keep if own != name)
@@ -142,7 +141,7 @@ def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, 
     kept = SumPart(part.frame, keep).row_of_cell.reshape(part.frame.shape)
     sum_of_cell = np.asarray(np.take(kept, 0, axis=axis).reshape(-1), dtype=np.int64)
     first = np.unique(sum_of_cell, return_index=True)[1]
-    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell, part.names
+    return keep, rows[:, first], sum_of_cell, part.names
 
 
 def split_noise(
@@ -195,8 +194,7 @@ def check_known(
     """Check exact sums above against parts that each have their exact sums."""
     # `known`: by part and query, the sums that its own exact answers determine. `tables`, (K, C): sums over the leaves of each part.
     for number, query in enumerate(exact):
-        sums = np.zeros(len(query.values), dtype=np.int64)
-        np.add.at(sums, query.row_of_cell, tables)
+        sums = query.sums(tables)
         for k, own in enumerate(known):
             missing = np.flatnonzero(~own[number])
             if missing.size:
