@@ -103,10 +103,8 @@ def coverage(
     build_model : callable
         As for `sbc`. What a naive analysis does (noise ignored, exact answers left out) shows when its model is given instead: with
         the same `seed` it gets the same releases.
-    n : int
-        Releases.
-    probability : float
-        Of the equal-tailed intervals.
+    n, probability
+        Releases, and the probability of the equal-tailed intervals.
     quantities, seed, client, workers, update, path, progressbar, **sampler
         As for `sbc`, quantities without the log-likelihood.
 

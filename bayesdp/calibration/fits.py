@@ -39,13 +39,10 @@ type Update = Callable[[Any], Mapping[str, Any]]
 class Refit:
     """A model whose compiled functions serve every release of the same structure.
 
-    The first release gives the model. For another one with the same labels, queries and laws the model is built again
-    (that costs milliseconds), and its log-density is compared with the first, operation by operation, with the released numbers
-    left open. If the two are the same graph, only numbers are replaced from then on. If not, because the model itself
-    depends on the numbers (a prior centred at a published mean, say), every release gets a model of its own.
-
-    `update` gives the values of the model's ``pm.Data`` for a release. It is needed where the release is not a `bayesdp.Release`, or a
-    tuple of them, put into the model by `observe`; without it such models are built again for each release.
+    For a second release with the same labels, queries and laws the model is built again, and its log-density is compared with the
+    first, operation by operation, with the released numbers left open. If the two are the same graph, only numbers are replaced from
+    then on. If not, because the model itself depends on the numbers (a prior centred at a published mean, say), every release gets a
+    model of its own; so do those that are not put into the model by `observe`, without `update` for the values of its ``pm.Data``.
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
@@ -304,13 +301,9 @@ _FIT_SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
 
 
 class Fits(Mapping[str, xr.DataTree]):
-    """Posteriors by name; those that failed are in `failures`.
+    """Posteriors by name; the errors of those that failed are in `failures`, by name.
 
     Where they are in files, each is checked and read when it is asked for: ValueError, with its name, if it is damaged.
-
-    Attributes
-    ----------
-    failures : mapping from name to error
     """
 
     def __init__(self, found: Mapping[str, xr.DataTree | Path], failures: Mapping[str, str]) -> None:
@@ -372,9 +365,8 @@ def fit_many(
 
     Parameters
     ----------
-    releases : mapping from name to release
-    seed : int
-        Of all fits: each has its own from it, by its place, wherever it is run.
+    releases, seed
+        By name; and the seed of all fits: each has its own from it, by its place, wherever it is run.
     path : path, optional
         A folder for the results, made if need be: a netCDF file for each as it ends, so that a run that was stopped goes on
         where it was. Without it they are kept in memory.
@@ -384,8 +376,7 @@ def fit_many(
     Returns
     -------
     Fits
-        A mapping from name to DataTree, as `bayesdp.sample` gives it; failed fits are in ``.failures``, and are tried
-        again when the run is.
+        Posteriors as `bayesdp.sample` gives them; failed fits are tried again when the run is.
 
     Raises
     ------
