@@ -184,16 +184,10 @@ def named_queries(
 ) -> dict[str, Query]:
     """The queries whose draws are kept, by name."""
     # `frame`: of the table that they must be about, by default that of the first. `taken`: names of hyperparameters.
-    given: list[tuple[Any, Any]]
-    asked: Any = record  # what a caller without types may give
-    if isinstance(asked, Query):
-        given = [(None, asked)]
-    elif isinstance(asked, Mapping):
-        given = list(asked.items())
-    elif isinstance(asked, str) or not isinstance(asked, Iterable):
+    asked: Any = [record] if isinstance(record, Query) else record  # a caller without types may give anything
+    if isinstance(asked, str) or not isinstance(asked, Iterable):
         raise TypeError(f"record must be queries, in a list or by name, got {asked!r}")
-    else:
-        given = [(None, own) for own in asked]
+    given = asked.items() if isinstance(asked, Mapping) else [(None, query) for query in asked]
     found: dict[str, Query] = {}
     taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:
@@ -251,20 +245,9 @@ class Recorder:
 
 def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
     """The answer that a cell counts in, as a sum of a number of its leaf and a number of its place in the leaf."""
-    shape = part.frame.shape
-    stride, of_leaf = 1, np.zeros(len(tree.order), dtype=np.int64)
-    of_cell = np.zeros([n for axis, n in enumerate(shape) if axis != tree.axis] or [1], dtype=np.int64)
-    for axis in reversed(range(len(shape))):
-        if part.levels[axis] is None:
-            continue
-        codes = part.codes[axis]
-        if axis == tree.axis:
-            of_leaf = codes[tree.order] * stride
-        else:
-            place = axis - (axis > tree.axis)
-            of_cell = of_cell + stride * codes.reshape([-1 if i == place else 1 for i in range(of_cell.ndim)])
-        stride *= int(codes.max()) + 1
-    return of_leaf, np.ascontiguousarray(of_cell.reshape(-1))
+    sizes = [int(codes.max()) + 1 for codes in part.codes]
+    answers = np.moveaxis(np.arange(part.rows).reshape(sizes), tree.axis, 0).reshape(sizes[tree.axis], -1)
+    return answers[part.codes[tree.axis][tree.order], 0], answers[0, tree.cell_codes(part)]
 
 
 def occupied(counts: Ints) -> Occupied:

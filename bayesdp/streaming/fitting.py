@@ -74,10 +74,7 @@ def planned(
 
 def check_prior(prior: Any) -> None:
     """Refuse what is no prior of the cells of a hierarchy."""
-    lacking = [
-        name for name in ("family", "names", "start", "update", "weights", "formula") if not hasattr(prior, name)
-    ]
-    if lacking:
+    if not all(hasattr(prior, name) for name in ("family", "names", "start", "update", "weights", "formula")):
         raise TypeError(
             "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
             f"got {prior!r}"
