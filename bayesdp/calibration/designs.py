@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Ints
 from bayesdp._text import printable
 from bayesdp._wiring import connected
 from bayesdp.calibration.coverage import row_of, summary_of
@@ -56,19 +56,14 @@ class Design:
     Attributes
     ----------
     data : xarray.Dataset
-        By candidate, question and probability: ``width``, the mean width of the interval, ``width_error``, its Monte Carlo standard
-        error, ``coverage`` with Clopper-Pearson limits at 95% (``coverage_low``, ``coverage_high``). By candidate and question:
-        ``bias`` of the posterior mean with its standard error ``bias_error``, ``rmse``, and ``used``, the number of releases
-        that these are of. By candidate: ``loss``, ``failed`` fits, fits that did ``not_converged``, and ``certified``, whether
-        the noise is drawn exactly, so that the loss stands as it is. All in units of the question.
-        Attributes: ``tried_on`` (``"prior"`` or ``"table"``), ``n``, ``seed``, ``loss`` (``"epsilon"``, ``"rho"`` or
-        ``"mu"``), ``difference`` in words, ``delta`` (NaN without one).
+        In units of the question. By candidate, question and probability: ``width``, the mean width of the interval, ``width_error``,
+        its Monte Carlo standard error, ``coverage`` with Clopper-Pearson limits at 95% (``coverage_low``, ``coverage_high``). By
+        candidate and question: ``bias`` of the posterior mean with its standard error ``bias_error``, ``rmse``, and ``used``, the
+        number of releases that these are of. By candidate: ``loss``, ``failed`` fits, fits that did ``not_converged``, and
+        ``certified``, whether the noise is drawn exactly, so that the loss stands as it is. Attributes: ``tried_on`` (``"prior"`` or
+        ``"table"``), ``n``, ``seed``, ``loss`` (``"epsilon"``, ``"rho"`` or ``"mu"``), ``difference`` in words, ``delta`` or NaN.
     errors : mapping from candidate to tuple of str
         What fits failed of, with the number of the release; those are left out of all numbers.
-
-    Examples
-    --------
-    See `bayesdp.design`.
     """
 
     data: xr.Dataset
@@ -193,10 +188,8 @@ def design(
     questions : mapping from name to query or function
         What users want to know. A function gets the counts, a DataArray with dimensions chain, draw and those of the table, and
         gives back one with chain and draw: shares, ratios, odds ratios.
-    n : int
-        Releases of each candidate, at least 2.
-    seed : int
-        Of everything: the same seed gives the same result, wherever it is computed.
+    n, seed : int
+        Releases of each candidate, at least 2, and the seed of everything: the same one gives the same result anywhere.
     model : callable, optional
         The model of users' posteriors, a function as for a prior. If left out it is the prior itself; for a given table it is
         `FlatCounts`, all tables alike, which needs exact answers that bound every cell.
@@ -213,22 +206,17 @@ def design(
         A folder for the posteriors, made if need be: a run that was stopped goes on where it was; with other `questions` or
         `probabilities` it is not sampled again.
 
-    Returns
-    -------
-    Design
-        ``print`` it, ``.to_dataframe()``, ``.plot()``.
-
     Raises
     ------
     TypeError, ValueError
-        If an argument is not valid: candidates or questions about different tables, a candidate that is not private or whose loss at
-        the difference is not known, a prior that cannot be drawn from; if all fits failed, or the folder is of another run.
+        If candidates or questions are about different tables, a candidate is not private or its loss at the difference not known, a
+        prior cannot be drawn from, all fits failed, or the folder is of another run.
 
     Notes
     -----
     With tables drawn from the prior that users have, intervals cover as often as they say (those of whole numbers at least as
-    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss
-    is that of publishing one release without a seed.
+    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss is that of publishing one
+    release without a seed.
 
     Examples
     --------
@@ -328,12 +316,7 @@ def _seed(seed: int, *place: int) -> int:
 
 
 def _judged(
-    fits: Fits,
-    tables: npt.NDArray[np.int64],
-    frame: Frame,
-    name: str,
-    questions: Mapping[str, Question],
-    levels: Sequence[float],
+    fits: Fits, tables: Ints, frame: Frame, name: str, questions: Mapping[str, Question], levels: Sequence[float]
 ) -> xr.Dataset:
     """What the posteriors of one candidate come to."""
     truths = [answers(questions, labelled(table[None, None], frame)) for table in tables]

@@ -279,19 +279,15 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     # PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a fifth
     # of the time of a small simulation. The fits of one frozen model come one after the other.
     chosen = dict(settings)
-    if (
-        {"step", "compile_kwargs"} & chosen.keys()
-        or chosen.get("nuts_sampler") != "pymc"
-        or not isinstance(model, pm.FrozenModel)
-    ):
+    own_steps = {"step", "compile_kwargs"} & chosen.keys()
+    if own_steps or chosen.get("nuts_sampler") != "pymc" or not isinstance(model, pm.FrozenModel):
         return chosen
     if model not in _GRADIENTS:
         _, steps = assign_step_methods(model)
         variables = steps.get(pm.NUTS) if len(steps) > 1 else None  # alone, its start makes a function of its own
-        # NUTS calls it with arrays of the right type.
-        _GRADIENTS[model] = (
-            model.logp_dlogp_function(variables, ravel_inputs=True, trust_input=True) if variables else None
-        )
+        _GRADIENTS[model] = None
+        if variables:  # NUTS calls it with arrays of the right type
+            _GRADIENTS[model] = model.logp_dlogp_function(variables, ravel_inputs=True, trust_input=True)
     if _GRADIENTS[model] is not None:
         chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
     return chosen
@@ -412,18 +408,13 @@ class _Folder(Journal):
     def _check_before_going_on(self) -> None:
         """Find the posteriors; where others are to be added, each is read first: a folder that is refused is left as it was."""
         names = self.about["names"]
-        files = {number: self._file(number) for number in range(len(names))}
-        self.records = {
-            number: {"number": number, "name": names[number], "tree": file}
-            for number, file in files.items()
-            if file.is_file()
-        }
-        if len(self.records) < len(names):
-            for record in self.records.values():
-                try:
-                    read_draws(record["tree"])
-                except ValueError as error:
-                    raise ValueError(f"{error}; remove this file, and it is fitted again") from None
+        files = [(number, self._file(number)) for number in range(len(names))]
+        self.records = {k: {"number": k, "name": names[k], "tree": file} for k, file in files if file.is_file()}
+        for record in self.records.values() if len(self.records) < len(names) else ():
+            try:
+                read_draws(record["tree"])
+            except ValueError as error:
+                raise ValueError(f"{error}; remove this file, and it is fitted again") from None
 
     def _file(self, number: int) -> Path:
         assert self.folder is not None

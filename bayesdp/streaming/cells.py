@@ -187,7 +187,7 @@ def named_queries(
     asked: Any = [record] if isinstance(record, Query) else record  # a caller without types may give anything
     if isinstance(asked, str) or not isinstance(asked, Iterable):
         raise TypeError(f"record must be queries, in a list or by name, got {asked!r}")
-    given = asked.items() if isinstance(asked, Mapping) else [(None, query) for query in asked]
+    given: Any = asked.items() if isinstance(asked, Mapping) else [(None, query) for query in asked]
     found: dict[str, Query] = {}
     taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:

@@ -257,11 +257,8 @@ class Driver:
     def _trouble(self, what: str) -> None:
         """Tell that the disk takes no more; states stay in memory from then on, and what is there stays as it is."""
         if self.folder is not None:
-            _log.warning(
-                "%s: %s. Sampling goes on; it cannot be resumed from later than what was written before",
-                self.folder,
-                what,
-            )
+            limit = "Sampling goes on; it cannot be resumed from later than what was written before"
+            _log.warning("%s: %s. %s", self.folder, what, limit)
         self.folder = None
 
     def _task(self, place: tuple[int, int], values: Sequence[Any] = (), scales: Sequence[Any] = ()) -> Task:

@@ -71,12 +71,12 @@ class PartSpec:
     cells: tuple[str, ...] | None = None  # the other dimensions, where they are known
 
 
+@dataclass(eq=False)
 class Watch:
     """What the driver and the chains in threads of its process tell each other."""
 
-    def __init__(self) -> None:
-        self.stopped = False  # whether chains shall end between two sweeps
-        self.done: dict[tuple[int, int], int] = {}  # by the numbers of chain and part: sweeps of the tuning and draws
+    stopped: bool = False  # whether chains shall end between two sweeps
+    done: dict[tuple[int, int], int] = field(default_factory=dict)  # by chain and part: sweeps of the tuning and draws
 
 
 @dataclass(eq=False)

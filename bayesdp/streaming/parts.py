@@ -252,9 +252,8 @@ def fit_parts(
     with saved as journal, running(client, specs, labels, plan.cores) as runner:
         infos: list[PartInfo] = runner.run([Task(k, info, (memory_check,)) for k in range(len(labels))])
         check_dims(infos, labels, stated)
-        if told := [
-            f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
-        ]:
+        told = [f"part {label!r}: {part.law}" for label, part in zip(labels, infos, strict=True) if part.law]
+        if told:
             more = f" ({len(told) - 1} more such parts)" if len(told) > 1 else ""
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:

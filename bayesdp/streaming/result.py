@@ -240,9 +240,7 @@ def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequenc
     attributes = verdict_of(seen, number, draws)
     attributes["cells_always_zero"] = int((~moved & (found.mean == 0.0)).sum())
     if moved.any() and not known.size and attributes["verdict"] != "not converged":
-        attributes |= not_diagnosed(
-            f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
-        ).attrs
+        attributes |= not_diagnosed(f"{shortest} draws of a chain are too few batches of {length}").attrs
         attributes["verdict_counts"] = "not judged"
     told = with_modes(attributes, {"cells": _modes(context, chains, found)})
     if context.missed:
