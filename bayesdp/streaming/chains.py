@@ -147,7 +147,7 @@ class Chain:
         if file is not None:
             with journals.readable(file):
                 live = kernel.saved()
-                # What is chosen while tuning may be of any size there, see `check_donors`.
+                # What is chosen while tuning may be of any size there, see `check_choices`.
                 chosen = {"donor_start", "donor_cell", "visits", "mean"} & live.keys() & self.kernel.keys()
                 check_like({**self.kernel, **{name: live[name] for name in chosen}}, live)
                 require(self.kernel["generator"].any(), "its generator stands still")
@@ -156,8 +156,7 @@ class Chain:
                     counts = np.asarray(context.structure.leaves_by_cells(counts), dtype=np.int64)
                 check_counts(counts, context.target.fiber, context.structure)
                 if isinstance(kernel, TreeChain):
-                    check_donors(self.kernel, context.structure)
-                    check_means(self.kernel, context)
+                    check_choices(self.kernel, context)
                 check_hyper(self.hyper, context.spec.prior, context.structure, counts)
                 kernel.restore(self.kernel)
         else:
@@ -290,8 +289,9 @@ def check_counts(counts: Ints, fiber: Fiber, structure: Structure) -> None:
     require(fiber.contains(table), "counts are no table with the exact answers")
 
 
-def check_donors(saved: Arrays, structure: Structure) -> None:
-    """Check which cells of a leaf others are moved against, and how often cells are visited."""
+def check_choices(saved: Arrays, context: PartContext) -> None:
+    """Check what the tuning chose: which cells of a leaf others are moved against, visits of cells, and the mean of its tables."""
+    structure = context.structure
     starts, cells, visits = saved["donor_start"], saved["donor_cell"], saved["visits"]
     groups, size = int(structure.pair_class.max()) + 2, len(structure.free)
     typed = all(own.dtype == np.int64 for own in (starts, cells, visits))
@@ -305,11 +305,8 @@ def check_donors(saved: Arrays, structure: Structure) -> None:
     fits = structure.free[leaf, cell] & (structure.pair_class[cell] == which % (groups - 1))
     require(fits.all(), "donors are cells that cannot move, or of other sums")
 
-
-def check_means(saved: Arrays, context: PartContext) -> None:
-    """Check the mean of the tables of the tuning, and of how many it is."""
     mean, seen = saved["mean"], int(saved["seen"])
-    check_like({"mean": mean}, {"mean": np.zeros(context.structure.free.shape if seen else (0, 0))})
+    check_like({"mean": mean}, {"mean": np.zeros(structure.free.shape if seen else (0, 0))})
     require(0 <= seen <= context.spec.plan.tune and bool((mean >= 0.0).all()), "means are of no tables")
 
 

@@ -265,40 +265,25 @@ def fit_parts(
         entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
-        run = fingerprint(
-            parts=names,
-            releases={name: own.release for name, own in zip(names, infos, strict=True)},
-            prior=dict(zip(names, priors, strict=True)),
-            top=top,
-            record=queries,
-            record_parts={
-                name: [own.recorded.get(name) for own in infos]
-                for name in sorted({q for own in infos for q in own.recorded})
-            },
-            phase=size,
-            together=used,
-            leaves=leaves,
-            seed=entropy,
-            **plan.of_draws,
-        )
         if journal is not None:
+            recorded_parts = sorted({name for part in infos for name in part.recorded})
+            run = fingerprint(
+                parts=names, releases={name: part.release for name, part in zip(names, infos, strict=True)},
+                prior=dict(zip(names, priors, strict=True)), top=top, record=queries,
+                record_parts={name: [part.recorded.get(name) for part in infos] for name in recorded_parts},
+                phase=size, together=used, leaves=leaves, seed=entropy, **plan.of_draws,
+            )  # fmt: skip
             journal.entropy = entropy
             journal.begin(run)
         ends = np.arange(size - 1, plan.draws, size)
         seeds = [np.random.default_rng([entropy, k]).spawn(plan.chains) for k in range(len(labels))]
         driver = Driver(
-            runner,
-            whole,
-            [[own[c] for own in seeds] for c in range(plan.chains)],
+            runner, whole, [[own[c] for own in seeds] for c in range(plan.chains)],
             [0, *range(sweeps, whole.tune + 1, sweeps), *(whole.tune + ends + 1).tolist()],
             ProgressLines("sampling", "sweeps") if progressbar and not quiet else None,
             None if journal is None else journal.path.absolute(),
-            noisy=noisy,
-            parts_per_round=used,
-            entropy=entropy,
-            axis=axis,
-            queries=queries,
-        )
+            noisy=noisy, parts_per_round=used, entropy=entropy, axis=axis, queries=queries,
+        )  # fmt: skip
         driver.resume()
         if driver.round == 0:
             driver.run(1)
