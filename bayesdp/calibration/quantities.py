@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pymc as pm
 import xarray as xr
 
+from bayesdp._arrays import Floats
+
 
 @dataclass(frozen=True)
 class Simulated:
@@ -146,7 +148,7 @@ def of_draws(given: Any, argument: str) -> xr.DataArray:
     return given.transpose("chain", "draw", ...)
 
 
-def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, Floats]]:
     """Split a quantity into its elements, named by label: ``x[Alpha, Low]``."""
     labels = [array[dim].values for dim in array.dims[2:]]
     for at in np.ndindex(*array.shape[2:]):

@@ -191,11 +191,10 @@ def by_name(check: Check) -> Check:
 class Journal:
     """A file of records, one for each simulation that has ended, well or badly; kept in memory only without a `path`.
 
-    The first line says what the run is: `about`, plain data that must be the same when it goes on. A line is written and flushed
-    to disk at once. What a killed process or a power cut can leave is a torn last line, half written or filled with zero bytes: it
-    is dropped when the file is read again, and a file that never got beyond its first line starts afresh. Anything else that is not
-    a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its ``number``, and what
-    each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
+    The first line says what the run is: `about`, plain data that must be the same when it goes on. What a killed process or a power
+    cut can leave is a torn last line, half written or filled with zero bytes: it is dropped when the file is read again. Anything
+    else that is not a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its
+    ``number``, and what each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
     """
 
     path: str | os.PathLike[str] | None
@@ -283,8 +282,7 @@ class Journal:
         missing = sorted(set(needed) - set(record))
         unknown = sorted(set(record) - set(known)) if self.entries or failed else []
         if missing or unknown:
-            wrong = [f"{word}: {shown(keys)}" for word, keys in (("unknown", unknown), ("missing", missing)) if keys]
-            self._refuse(at, f"the record has the wrong keys ({'; '.join(wrong)})")
+            self._refuse(at, f"the record has the wrong keys ({_text.both_lists(unknown=unknown, missing=missing)})")
         for key, value in record.items():
             if key in known and not known[key](value):
                 self._refuse(at, f"{key} holds something else than it should, {repr(value)[:60]}")

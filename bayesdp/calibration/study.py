@@ -19,7 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp._chains import ess_bulk, ess_mean
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import (
@@ -377,7 +377,7 @@ def _judged(ranks: xr.Dataset, squares: xr.Dataset, false_alarm: float) -> Verdi
     return judge(of_ranks, of_squares, false_alarm)
 
 
-def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
+def _verdict_table(verdict: Verdict, bad: int, lengths: Ints) -> xr.Dataset:
     columns = ("n", "p_ranks", "p_dispersion", "ratio", "p_adjusted")
     good, longer = lengths.size, lengths[lengths > 1]
     said = f" {bad} of {good + bad} simulations failed and are left out: see the group failures." if bad else ""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -177,7 +177,7 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
     return Power(str(kind), amount, n, false_alarm, crossing_probability(n, lower, upper, law), float(squares))
 
 
-def share_limits(hits: npt.NDArray[np.int64], n: Any, probability: float) -> tuple[Floats, Floats]:
+def share_limits(hits: Ints, n: Any, probability: float) -> tuple[Floats, Floats]:
     """Clopper-Pearson limits of a share of which `hits` of n were seen; NaN where n is 0."""
     tail = (1.0 - probability) / 2.0
     low = np.where(hits > 0, stats.beta.ppf(tail, hits, n - hits + 1), 0.0)
@@ -267,18 +267,15 @@ def judge(
     """Test all quantities together, by the ranks of the truth and of its squared error (NaN where the posterior was one point)."""
     if not ranks:
         raise ValueError("ranks must hold at least one quantity, got none")
-    found: list[QuantityVerdict] = []
+    found: list[tuple[str, int, float, float, float]] = []
     for name, values in ranks.items():
         squares = [value for value in dispersion.get(name, ()) if not np.isnan(value)]
-        second = dispersion_pvalue(squares) if squares else float("nan")
-        ratio = dispersion_ratio(squares) if squares else float("nan")
-        found.append(QuantityVerdict(name, len(values), uniformity_pvalue(values), second, ratio, float("nan")))
-    tests = np.array([[quantity.p_ranks, quantity.p_dispersion] for quantity in found])
+        second, ratio = (dispersion_pvalue(squares), dispersion_ratio(squares)) if squares else (np.nan, np.nan)
+        found.append((name, len(values), uniformity_pvalue(values), second, ratio))
+    tests = np.array([pvalues for _, _, *pvalues, _ in found])
     done = ~np.isnan(tests)
     tests[done] = holm(tests[done])
     adjusted = np.nanmin(tests, axis=1).tolist()
-    return Verdict(
-        tuple(replace(quantity, p_adjusted=p) for quantity, p in zip(found, adjusted, strict=True)),
-        false_alarm,
-        power(max(map(len, ranks.values())), false_alarm=false_alarm / int(done.sum())),
-    )
+    possible = power(max(map(len, ranks.values())), false_alarm=false_alarm / int(done.sum()))
+    quantities = tuple(QuantityVerdict(*own, p) for own, p in zip(found, adjusted, strict=True))
+    return Verdict(quantities, false_alarm, possible)

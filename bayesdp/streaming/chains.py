@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._interrupts import give_back
 from bayesdp.fibers import Fiber
 from bayesdp.hierarchies.chain import TreeChain
@@ -81,7 +81,7 @@ class Chain:
     hyper: dict[str, Floats]  # hyperparameters
     kernel: dict[str, npt.NDArray[Any]]  # table, generator and choices of the kernel: `saved` of it
     # The cell of each tied group that had most of its counts in the first table, shape (T, C).
-    ends: npt.NDArray[np.bool_]
+    ends: Mask
     done: int = 0  # sweeps of the tuning and draws
     draws: int = 0
     # With `answers`, and `drawn` of hyperparameters: room for all draws, from the first one on.

@@ -20,7 +20,7 @@ import cloudpickle
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Ints, Mask
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
@@ -328,7 +328,7 @@ class Driver:
         rest = tuple(n for axis, n in enumerate(shape) if axis != self.axis)
         return np.moveaxis(tables.reshape(len(tables), *rest), 0, self.axis)
 
-    def determined(self) -> dict[str, npt.NDArray[np.bool_]]:
+    def determined(self) -> dict[str, Mask]:
         """Which answers of the queries above have one possible value by what is exact of each part, and so of all of them."""
         if not self.queries:
             return {}

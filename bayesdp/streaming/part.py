@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
@@ -199,8 +198,8 @@ class PartInfo:
     # For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     errors: list[Floats]
     # For each exact query above, whether the exact answers of the part determine its sums.
-    known: list[npt.NDArray[np.bool_]]
-    fixed: list[npt.NDArray[np.bool_]]  # the same for each noisy query above
+    known: list[Mask]
+    fixed: list[Mask]  # the same for each noisy query above
     release: str  # a digest of what is published
     law: str | None  # why that is not compatible with the stated law
     recorded: dict[str, str]  # digests of the queries whose draws are kept, by name

@@ -313,17 +313,15 @@ def mixing_of(
         flat = draws.reshape(chains, phases, -1)[..., free.reshape(-1)]
         moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
         sizes, ratios = np.zeros(moved.size), np.full(moved.size, np.nan)
+        limits = np.full(moved.size, np.inf)
         if phases >= 4 and moved.any():
             statistics = chain_statistics(flat[..., moved])
             sizes[moved], ratios[moved] = statistics.ess_bulk, statistics.rhat
-            limits = np.full(moved.size, np.inf)
             limits[moved] = rhat_limits(flat[..., moved], statistics.rhat, len(noisy))
-            # NaN: chains that stand still, each where it began
-            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
-            if slow.any():
-                told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
-        elif phases >= 4 and moved.size:
-            told.append(_slow(query, moved.size, sizes, ratios))
+        # NaN: chains that stand still, each where it began, and sums that never moved.
+        slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
+        if phases >= 4 and slow.any():
+            told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
         dims, coords = ("part", f"{query.name}_answer"), {"part": list(labels), f"{query.name}_answer": query.labels}
         for name, found in (("ess_bulk", sizes), ("rhat", ratios)):
             own = np.full(query.rows.shape, np.nan)
