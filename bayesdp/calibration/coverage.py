@@ -112,12 +112,7 @@ def coverage(
     -------
     xarray.Dataset, dimension quantity
         ``coverage`` with its Clopper-Pearson limits at 99% (``coverage_low``, ``coverage_high``), ``bias``, ``rmse`` of
-        the mean, ``width`` of the intervals. Attributes ``n``, ``failed``, ``errors``.
-
-    Raises
-    ------
-    ValueError
-        If all fits failed.
+        the mean, ``width`` of the intervals. Attributes ``n``, ``failed``, ``errors``. ValueError if all fits failed.
     """
     level = _validate.probability(probability, "probability")
     count = _validate.positive_integer(n, "n")

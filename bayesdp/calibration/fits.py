@@ -144,8 +144,6 @@ class Refitting(ABC):
 class Simulations(Refitting):
     """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them."""
 
-    # Random numbers come from the seed and the number only, so that it does not matter where and after which others it is run.
-
     simulate: Simulate
     build_model: Build
     quantities: Quantities
@@ -154,7 +152,7 @@ class Simulations(Refitting):
     sampler: dict[str, Any] = field(default_factory=dict)
 
     def streams(self, number: int) -> list[np.random.SeedSequence]:
-        """Seeds of the truth and its release, and two of what is done with them."""
+        """Seeds of the truth and its release, and two of what is done with them: by the number only, wherever it is run."""
         return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(3)
 
     def draw(self, number: int) -> Simulated:

@@ -127,12 +127,7 @@ def joint_distribution_test(
     n, rounds, steps : int
         Chains, and as many draws from the prior that they are compared with; rounds of release, and transitions in each.
     simulate, build_model, seed, client, workers, update, path, false_alarm, progressbar, **sampler
-        As for `sbc`; ``step=...`` chooses steps. Tuning is off: it would not keep the law.
-
-    Raises
-    ------
-    ValueError
-        If all chains failed.
+        As for `sbc`; ``step=...`` chooses steps. Tuning is off: it would not keep the law. ValueError if all chains failed.
     """
     count = _validate.positive_integer(n, "n")
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")

@@ -114,12 +114,10 @@ def exact_answers(table: str) -> Quantity:
 def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
     """Put the truth into the form of a posterior with one chain and one draw."""
     arrays = {}
-    for name in posterior.data_vars:
+    for name, variable in posterior.data_vars.items():
         if name not in truth.truth:
             continue
-        variable = posterior[name]
-        shape = variable.shape[2:]
-        value = truth.truth[str(name)]
+        value, shape = truth.truth[str(name)], variable.shape[2:]
         if value.shape != shape:
             raise ValueError(f"simulate gives {name!r} the shape {value.shape}, but the model gives it {shape}")
         labels = {dim: variable.coords[dim] for dim in variable.dims[2:] if dim in variable.coords}

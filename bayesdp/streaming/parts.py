@@ -179,8 +179,6 @@ def fit_parts(
         If the same work is lost ten times, since its workers died.
     MemoryError
         If a part needs more memory than a process that works on it has, or the result more than there is here.
-    ImportError
-        If `client` is a Dask cluster and distributed (the extra ``cluster``) is not installed.
 
     Notes
     -----

@@ -53,7 +53,6 @@ def write_tables(
 ) -> None:
     """Write the parquet file, with the columns that `bdp.fit_hierarchy` states: under its name complete, or not there at all."""
     # `tree`: the tables come as its leaves by cells. `numbers`: the draws of each chain, see `thinned`, whose files are in `folder`.
-    # `about`: text that is written with the tables: seed, versions, prior.
     arrow, parquet = _pyarrow()
     columns = _Columns(arrow, tree.frame, about)
     cells = np.asarray(tree.leaves_by_cells(np.arange(tree.frame.size))).reshape(-1)
