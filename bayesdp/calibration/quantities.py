@@ -1,7 +1,4 @@
-"""Simulated releases with their truth, and test quantities: scalar functions of parameters, table and release.
-
-It is their ranks and intervals that are looked at.
-"""
+"""Simulated releases with their truth, and test quantities: scalar functions of parameters, table and release."""
 
 from __future__ import annotations
 

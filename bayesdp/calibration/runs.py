@@ -173,10 +173,6 @@ def unit(value: Any) -> bool:
     return number(value) and (math.isnan(value) or 0.0 <= value <= 1.0)
 
 
-def _truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def numbers(length: int) -> Check:
     """A list of numbers of this length."""
     return lambda value: isinstance(value, list) and len(value) == length and all(map(number, value))
@@ -278,7 +274,7 @@ class Journal:
             self._refuse(at, f"a record must be an object, got {type(record).__name__}")
         failed = "error" in record
         needed: dict[str, Check] = {"number": count, **({"error": text} if failed else self.entries)}
-        known = {**needed, **({"again": _truth} if failed else {})}
+        known = {**needed, **({"again": lambda value: isinstance(value, bool)} if failed else {})}
         missing = sorted(set(needed) - set(record))
         unknown = sorted(set(record) - set(known)) if self.entries or failed else []
         if missing or unknown:

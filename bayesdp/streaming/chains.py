@@ -242,8 +242,7 @@ def _ready(context: PartContext, job: Job, source: Path | Chain | None) -> tuple
 
 def _begun(context: PartContext, job: Job) -> tuple[Chain, Kernel]:
     """A chain at its start: random, near the part's own linear estimate, opposite to the other chain of its pair."""
-    # With sums above it sweeps by itself for a while: the ends of groups put its sums far from where they belong, and given its share
-    # of the noise above a part would come back by a small step a phase only.
+    # With sums above it sweeps by itself for a while: given its share of the noise above it would come back by small steps only.
     structure, prior = context.structure, context.spec.prior
     kernel = context.new_kernel(job.rng)
     if not isinstance(kernel, TreeChain):

@@ -33,7 +33,6 @@ from bayesdp.streaming.part import PartContext, PartSpec, Plan, Watch
 from bayesdp.streaming.result import unseen
 
 type Records = dict[str, npt.NDArray[Any]]
-type Told = Callable[[int, int], None]
 
 ABOVE = "above.npz"
 """The file of what is recorded above the parts, and of how many rounds are done."""
@@ -191,7 +190,9 @@ class Driver:
     plan: Plan
     rngs: list[list[np.random.Generator]]  # for the starts, chain by chain, part by part
     ends: list[int]  # of each round: the sweeps of the tuning and draws of a chain that are done then
-    told: Told | None = None  # called with how many of these are done in all chains, and how many there are
+    told: Callable[[int, int], None] | None = (
+        None  # called with how many of these are done in all chains, and how many there are
+    )
     folder: Path | None = None  # where states are
     # A folder for plausible tables, and which draws of each chain these are.
     tables: tuple[Path, list[Ints]] | None = None

@@ -1,7 +1,4 @@
-"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker.
-
-The latter take one leaf or a pair of leaves, see `bayesdp.hierarchies.kernel.walls`.
-"""
+"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker."""
 
 from __future__ import annotations
 

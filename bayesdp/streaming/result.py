@@ -1,7 +1,4 @@
-"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts.
-
-Of these, whether their sums moved enough, which noisy answers above the parts tie to each other.
-"""
+"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts."""
 
 from __future__ import annotations
 
