@@ -283,9 +283,8 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     if model not in _GRADIENTS:
         _, steps = assign_step_methods(model)
         variables = steps.get(pm.NUTS) if len(steps) > 1 else None  # alone, its start makes a function of its own
-        _GRADIENTS[model] = None
-        if variables:  # NUTS calls it with arrays of the right type
-            _GRADIENTS[model] = model.logp_dlogp_function(variables, ravel_inputs=True, trust_input=True)
+        given = {"ravel_inputs": True, "trust_input": True}  # NUTS calls it with arrays of the right type
+        _GRADIENTS[model] = model.logp_dlogp_function(variables, **given) if variables else None
     if _GRADIENTS[model] is not None:
         chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
     return chosen
@@ -408,7 +407,9 @@ class _Folder(Journal):
         names = self.about["names"]
         files = [(number, self._file(number)) for number in range(len(names))]
         self.records = {k: {"number": k, "name": names[k], "tree": file} for k, file in files if file.is_file()}
-        for record in self.records.values() if len(self.records) < len(names) else ():
+        if len(self.records) == len(names):
+            return
+        for record in self.records.values():
             try:
                 read_draws(record["tree"])
             except ValueError as error:

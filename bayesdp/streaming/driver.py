@@ -190,9 +190,7 @@ class Driver:
     plan: Plan
     rngs: list[list[np.random.Generator]]  # for the starts, chain by chain, part by part
     ends: list[int]  # of each round: the sweeps of the tuning and draws of a chain that are done then
-    told: Callable[[int, int], None] | None = (
-        None  # called with how many of these are done in all chains, and how many there are
-    )
+    told: Callable[[int, int], None] | None = None  # called with how many are done in all chains, and of how many
     folder: Path | None = None  # where states are
     # A folder for plausible tables, and which draws of each chain these are.
     tables: tuple[Path, list[Ints]] | None = None
