@@ -283,11 +283,8 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     if model not in _GRADIENTS:
         _, steps = assign_step_methods(model)
         variables = steps.get(pm.NUTS) if len(steps) > 1 else None  # alone, its start makes a function of its own
-        given: dict[str, Any] = {
-            "ravel_inputs": True,
-            "trust_input": True,
-        }  # NUTS calls it with arrays of the right type
-        _GRADIENTS[model] = model.logp_dlogp_function(variables, **given) if variables else None
+        trusted: dict[str, Any] = {"ravel_inputs": True, "trust_input": True}  # NUTS gives arrays of the right type
+        _GRADIENTS[model] = model.logp_dlogp_function(variables, **trusted) if variables else None
     if _GRADIENTS[model] is not None:
         chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
     return chosen
