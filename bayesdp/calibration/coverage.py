@@ -103,10 +103,8 @@ def coverage(
     build_model : callable
         As for `sbc`. What a naive analysis does (noise ignored, exact answers left out) shows when its model is given instead: with
         the same `seed` it gets the same releases.
-    n : int
-        Releases.
-    probability : float
-        Of the equal-tailed intervals.
+    n, probability
+        Releases, and the probability of the equal-tailed intervals.
     quantities, seed, client, workers, update, path, progressbar, **sampler
         As for `sbc`, quantities without the log-likelihood.
 
@@ -114,12 +112,7 @@ def coverage(
     -------
     xarray.Dataset, dimension quantity
         ``coverage`` with its Clopper-Pearson limits at 99% (``coverage_low``, ``coverage_high``), ``bias``, ``rmse`` of
-        the mean, ``width`` of the intervals. Attributes ``n``, ``failed``, ``errors``.
-
-    Raises
-    ------
-    ValueError
-        If all fits failed.
+        the mean, ``width`` of the intervals. Attributes ``n``, ``failed``, ``errors``. ValueError if all fits failed.
     """
     level = _validate.probability(probability, "probability")
     count = _validate.positive_integer(n, "n")

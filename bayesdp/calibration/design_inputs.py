@@ -12,6 +12,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Floats, Ints
 from bayesdp.calibration.quantities import of_draws, scalars
 from bayesdp.composition import loss_at_difference
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
@@ -117,9 +118,8 @@ class Losses:
 
 def losses_of(releases: Mapping[str, Releases], difference: str | None, delta: float | None) -> Losses:
     """The losses of all candidates at a difference that the invariants of all of them leave free."""
-    # `releases`: of one table; only what they state is looked at. `difference`: a key of `bayesdp.privacy.DIFFERENCES`, or the
-    # words of another difference; the smallest for which all losses are known if left out. `delta`: where losses by several
-    # definitions are to be compared as an epsilon.
+    # `difference`: a key of `bayesdp.privacy.DIFFERENCES`, or the words of another one; the smallest for which all losses are known if
+    # left out. `delta`: where losses by several definitions are to be compared as an epsilon.
     if delta is not None:
         _validate.probability(delta, "delta")
     frame = next(iter(releases.values()))[0].frame
@@ -197,9 +197,9 @@ def checked_questions(questions: Any, frame: Frame) -> dict[str, Question]:
     return dict(questions)
 
 
-def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str, npt.NDArray[np.float64]]:
+def answers(questions: Mapping[str, Question], counts: xr.DataArray) -> dict[str, Floats]:
     """Answer all questions on tables with dims ``(chain, draw, *table)``: arrays (chain, draw) by label, as ``by county[Alpha]``."""
-    found: dict[str, npt.NDArray[np.float64]] = {}
+    found: dict[str, Floats] = {}
     for name, question in questions.items():
         with np.errstate(divide="ignore", invalid="ignore"):
             given: Any = question.apply(counts) if isinstance(question, Query) else question(counts)
@@ -248,9 +248,8 @@ def frame_of_prior(prior: Prior) -> Frame:
     return Frame.of({str(dim): list(model.coords[dim]) for dim in dims})
 
 
-def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> npt.NDArray[np.int64]:
-    """Draw tables from a prior, with all its parameters."""
-    # Returns shape `(n, *frame.shape)`.
+def drawn_tables(prior: Prior, frame: Frame, n: int, seed: int) -> Ints:
+    """Draw tables from a prior, with all its parameters, shape ``(n, *frame.shape)``."""
     model, name = counts_name(prior, "prior_or_table")
     try:
         drawn = np.asarray(pm.draw(model[name], draws=n, random_seed=seed))

@@ -10,28 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
 from bayesdp import _validate
+from bayesdp._arrays import Ints
 from bayesdp._text import printable
 from bayesdp._wiring import connected
+from bayesdp.calibration import design_inputs as inputs
 from bayesdp.calibration.coverage import row_of, summary_of
-from bayesdp.calibration.design_inputs import (
-    Analysis,
-    Losses,
-    Prior,
-    Question,
-    Releases,
-    answers,
-    checked_candidates,
-    checked_questions,
-    drawn_tables,
-    frame_of_prior,
-    labelled,
-    losses_of,
-)
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.base import confidential_counts
@@ -56,19 +43,14 @@ class Design:
     Attributes
     ----------
     data : xarray.Dataset
-        By candidate, question and probability: ``width``, the mean width of the interval, ``width_error``, its Monte Carlo standard
-        error, ``coverage`` with Clopper-Pearson limits at 95% (``coverage_low``, ``coverage_high``). By candidate and question:
-        ``bias`` of the posterior mean with its standard error ``bias_error``, ``rmse``, and ``used``, the number of releases
-        that these are of. By candidate: ``loss``, ``failed`` fits, fits that did ``not_converged``, and ``certified``, whether
-        the noise is drawn exactly, so that the loss stands as it is. All in units of the question.
-        Attributes: ``tried_on`` (``"prior"`` or ``"table"``), ``n``, ``seed``, ``loss`` (``"epsilon"``, ``"rho"`` or
-        ``"mu"``), ``difference`` in words, ``delta`` (NaN without one).
+        In units of the question. By candidate, question and probability: ``width``, the mean width of the interval, ``width_error``,
+        its Monte Carlo standard error, ``coverage`` with Clopper-Pearson limits at 95% (``coverage_low``, ``coverage_high``). By
+        candidate and question: ``bias`` of the posterior mean with its standard error ``bias_error``, ``rmse``, and ``used``, the
+        number of releases that these are of. By candidate: ``loss``, ``failed`` fits, fits that did ``not_converged``, and
+        ``certified``, whether the noise is drawn exactly, so that the loss stands as it is. Attributes: ``tried_on`` (``"prior"`` or
+        ``"table"``), ``n``, ``seed``, ``loss`` (``"epsilon"``, ``"rho"`` or ``"mu"``), ``difference`` in words, ``delta`` or NaN.
     errors : mapping from candidate to tuple of str
         What fits failed of, with the number of the release; those are left out of all numbers.
-
-    Examples
-    --------
-    See `bayesdp.design`.
     """
 
     data: xr.Dataset
@@ -158,11 +140,11 @@ _PROBABILITIES = (0.5, 0.9, 0.95)
 def design(
     candidates: Mapping[str, Any],
     prior_or_table: Any,
-    questions: Mapping[str, Question],
+    questions: Mapping[str, inputs.Question],
     *,
     n: int,
     seed: int,
-    model: Prior | None = None,
+    model: inputs.Prior | None = None,
     probabilities: Sequence[float] = _PROBABILITIES,
     difference: str | None = None,
     delta: float | None = None,
@@ -193,10 +175,8 @@ def design(
     questions : mapping from name to query or function
         What users want to know. A function gets the counts, a DataArray with dimensions chain, draw and those of the table, and
         gives back one with chain and draw: shares, ratios, odds ratios.
-    n : int
-        Releases of each candidate, at least 2.
-    seed : int
-        Of everything: the same seed gives the same result, wherever it is computed.
+    n, seed : int
+        Releases of each candidate, at least 2, and the seed of everything: the same one gives the same result anywhere.
     model : callable, optional
         The model of users' posteriors, a function as for a prior. If left out it is the prior itself; for a given table it is
         `FlatCounts`, all tables alike, which needs exact answers that bound every cell.
@@ -213,22 +193,17 @@ def design(
         A folder for the posteriors, made if need be: a run that was stopped goes on where it was; with other `questions` or
         `probabilities` it is not sampled again.
 
-    Returns
-    -------
-    Design
-        ``print`` it, ``.to_dataframe()``, ``.plot()``.
-
     Raises
     ------
     TypeError, ValueError
-        If an argument is not valid: candidates or questions about different tables, a candidate that is not private or whose loss at
-        the difference is not known, a prior that cannot be drawn from; if all fits failed, or the folder is of another run.
+        If candidates or questions are about different tables, a candidate is not private or its loss at the difference not known, a
+        prior cannot be drawn from, all fits failed, or the folder is of another run.
 
     Notes
     -----
     With tables drawn from the prior that users have, intervals cover as often as they say (those of whole numbers at least as
-    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss
-    is that of publishing one release without a seed.
+    often), up to the error of `n` releases and of the draws. Of one given table they need not. The loss is that of publishing one
+    release without a seed.
 
     Examples
     --------
@@ -252,35 +227,37 @@ def design(
     >>> bool(wide > narrow)
     True
     """  # fmt: skip
-    listed = checked_candidates(candidates)
+    listed = inputs.checked_candidates(candidates)
     count, own_seed = _validate.positive_integer(n, "n"), _validate.nonnegative_integer(seed, "seed")
     if count < 2:
         raise ValueError("n must be at least 2, so that widths have a Monte Carlo error, got 1")
     levels = _levels(probabilities)
     if model is not None and not callable(model):
         raise TypeError(f"model must be a function that gives back a pymc.Model, got {type(model).__name__}")
-    prior: Prior | None = prior_or_table if callable(prior_or_table) else None
+    prior: inputs.Prior | None = prior_or_table if callable(prior_or_table) else None
     frame = next((own.frame for candidate in listed for own in candidate.mechanisms), None)
     if frame is None:  # all candidates are functions
-        frame = Frame.of(prior_or_table) if prior is None else frame_of_prior(prior)
+        frame = Frame.of(prior_or_table) if prior is None else inputs.frame_of_prior(prior)
     for own in listed:
         for mechanism in own.mechanisms:
             own.check(mechanism.frame, frame)
-    asked = checked_questions(questions, frame)
+    asked = inputs.checked_questions(questions, frame)
     if prior is None:
         tables = np.broadcast_to(confidential_counts(prior_or_table, frame).reshape(frame.shape), (count, *frame.shape))
     else:
-        tables = drawn_tables(prior, frame, count, _seed(own_seed, 0))
-    answers(asked, labelled(tables[:1][None], frame))  # what is wrong with a question shows before anything is fitted
+        tables = inputs.drawn_tables(prior, frame, count, _seed(own_seed, 0))
+    inputs.answers(
+        asked, inputs.labelled(tables[:1][None], frame)
+    )  # what is wrong with a question shows before anything is fitted
     releases = {
         own.name: [
-            own.release(labelled(table, frame), _rng(own_seed, k, number)) for number, table in enumerate(tables)
+            own.release(inputs.labelled(table, frame), _rng(own_seed, k, number)) for number, table in enumerate(tables)
         ]
         for k, own in enumerate(listed)
     }
     firsts = {name: found[0] for name, found in releases.items()}
-    losses = losses_of(firsts, difference, delta)
-    analysis = Analysis(model or prior)
+    losses = inputs.losses_of(firsts, difference, delta)
+    analysis = inputs.Analysis(model or prior)
     for name, first in firsts.items():
         try:
             analysis(first)
@@ -328,23 +305,18 @@ def _seed(seed: int, *place: int) -> int:
 
 
 def _judged(
-    fits: Fits,
-    tables: npt.NDArray[np.int64],
-    frame: Frame,
-    name: str,
-    questions: Mapping[str, Question],
-    levels: Sequence[float],
+    fits: Fits, tables: Ints, frame: Frame, name: str, questions: Mapping[str, inputs.Question], levels: Sequence[float]
 ) -> xr.Dataset:
     """What the posteriors of one candidate come to."""
-    truths = [answers(questions, labelled(table[None, None], frame)) for table in tables]
+    truths = [inputs.answers(questions, inputs.labelled(table[None, None], frame)) for table in tables]
     rows = np.full((len(tables), len(truths[0]), 2 + 2 * len(levels)), np.nan)
     slow = 0
     for number, truth in enumerate(truths):
         if str(number) not in fits:
             continue
         tree = fits[str(number)]
-        counts = labelled(tree["posterior"][name].transpose("chain", "draw", ...).values, frame)
-        draws = answers(questions, counts)
+        counts = inputs.labelled(tree["posterior"][name].transpose("chain", "draw", ...).values, frame)
+        draws = inputs.answers(questions, counts)
         rows[number] = [row_of(float(true[0, 0]), draws[label], levels) for label, true in truth.items()]
         slow += not converged_of(tree)
     summary = summary_of(rows, levels, list(truths[0]))
@@ -354,8 +326,8 @@ def _judged(
 def _result(
     parts: Sequence[xr.Dataset],
     errors: Mapping[str, Sequence[str]],
-    firsts: Mapping[str, Releases],
-    losses: Losses,
+    firsts: Mapping[str, inputs.Releases],
+    losses: inputs.Losses,
     about: Mapping[str, Any],
 ) -> Design:
     data = xr.concat(parts, xr.DataArray(list(firsts), dims="candidate", name="candidate"))

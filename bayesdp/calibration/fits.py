@@ -6,7 +6,6 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -40,13 +39,10 @@ type Update = Callable[[Any], Mapping[str, Any]]
 class Refit:
     """A model whose compiled functions serve every release of the same structure.
 
-    The first release gives the model. For another one with the same labels, queries and laws the model is built again
-    (that costs milliseconds), and its log-density is compared with the first, operation by operation, with the released numbers
-    left open. If the two are the same graph, only numbers are replaced from then on. If not, because the model itself
-    depends on the numbers (a prior centred at a published mean, say), every release gets a model of its own.
-
-    `update` gives the values of the model's ``pm.Data`` for a release. It is needed where the release is not a `bayesdp.Release`, or a
-    tuple of them, put into the model by `observe`; without it such models are built again for each release.
+    For a second release with the same labels, queries and laws the model is built again, and its log-density is compared with the
+    first, operation by operation, with the released numbers left open. If the two are the same graph, only numbers are replaced from
+    then on. If not, because the model itself depends on the numbers (a prior centred at a published mean, say), every release gets a
+    model of its own; so do those that are not put into the model by `observe`, without `update` for the values of its ``pm.Data``.
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
@@ -67,7 +63,9 @@ class Refit:
         numbers = self._numbers(release)
         if numbers is None:
             return self._checked(self._build(release))
-        if self.reused is None and self._differs(numbers):  # the first release itself would tell nothing
+        given = {name: self.template[name].get_value(borrow=True) for name in numbers}
+        if self.reused is None and any(not np.array_equal(given[name], new) for name, new in numbers.items()):
+            # The first release itself would tell nothing.
             self.reused = self._same(self._checked(self._build(release)))
         if self.reused is False:
             return self._checked(self._build(release))
@@ -98,9 +96,6 @@ class Refit:
         if self._structure is None or _structure(release) != self._structure:
             return None
         return numbers_of(self.template, _releases(release))
-
-    def _differs(self, numbers: Mapping[str, Any]) -> bool:
-        return any(not np.array_equal(self.template[name].get_value(borrow=True), v) for name, v in numbers.items())
 
     def _same(self, other: pm.Model) -> bool:
         """Whether another model has the same log-density, up to the values of its data."""
@@ -149,8 +144,6 @@ class Refitting(ABC):
 class Simulations(Refitting):
     """The task of a calibration: calling it with a number simulates a truth and a release of it, and looks at them."""
 
-    # Random numbers come from the seed and the number only, so that it does not matter where and after which others it is run.
-
     simulate: Simulate
     build_model: Build
     quantities: Quantities
@@ -159,7 +152,7 @@ class Simulations(Refitting):
     sampler: dict[str, Any] = field(default_factory=dict)
 
     def streams(self, number: int) -> list[np.random.SeedSequence]:
-        """Seeds of the truth and its release, and two of what is done with them."""
+        """Seeds of the truth and its release, and two of what is done with them: by the number only, wherever it is run."""
         return np.random.SeedSequence(self.seed, spawn_key=(number,)).spawn(3)
 
     def draw(self, number: int) -> Simulated:
@@ -232,17 +225,11 @@ def _structure(given: Any) -> Any:
     """All of the releases but their numbers; None where there are none."""
     found = []
     for release in _releases(given):
-        measured = [
-            (
-                part.query.describe(),
-                part.law.describe(),
-                None if part.invariants is None else part.invariants.describe(),
-                part.unmeasured.tolist(),
-            )
-            for part in release.measurements
-        ]
+        described: list[tuple[Any, ...]] = [(part.query, part.law, part.invariants) for part in release.measurements]
+        measured = [[None if own is None else own.describe() for own in part] for part in described]
+        unmeasured = [part.unmeasured.tolist() for part in release.measurements]
         exact = [(part.query.describe(), part.sign) for part in release.exact]
-        found.append((release.about, release.dims, release.frame.labels, measured, exact))
+        found.append((release.about, release.dims, release.frame.labels, measured, unmeasured, exact))
     return found or None
 
 
@@ -263,10 +250,21 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
     """Sample a model."""
     # PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
     # posterior of a few draws that nobody notices: here Ctrl-C always ends the run. `settings`: arguments of `pm.sample`.
-    with _noting_ctrl_c(), model, warnings.catch_warnings():
-        # NUTS overflows on its first trial steps from a distant start, and rejects them.
-        warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-        tree: xr.DataTree = pm.sample(**_with_gradient(model, settings), random_seed=seed)
+    pressed: list[int] = []
+
+    def note(number: int) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    try:
+        # Not in a worker, which ignores it: its driver decides.
+        with handled(note, own_too=True), model, warnings.catch_warnings():
+            # NUTS overflows on its first trial steps from a distant start, and rejects them.
+            warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
+            tree: xr.DataTree = pm.sample(**_with_gradient(model, settings), random_seed=seed)
+    finally:
+        if pressed:  # whatever PyMC did with it
+            raise KeyboardInterrupt from None
     return tree
 
 
@@ -279,56 +277,26 @@ def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, An
     # PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a fifth
     # of the time of a small simulation. The fits of one frozen model come one after the other.
     chosen = dict(settings)
-    if (
-        {"step", "compile_kwargs"} & chosen.keys()
-        or chosen.get("nuts_sampler") != "pymc"
-        or not isinstance(model, pm.FrozenModel)
-    ):
+    own_steps = {"step", "compile_kwargs"} & chosen.keys()
+    if own_steps or chosen.get("nuts_sampler") != "pymc" or not isinstance(model, pm.FrozenModel):
         return chosen
     if model not in _GRADIENTS:
         _, steps = assign_step_methods(model)
         variables = steps.get(pm.NUTS) if len(steps) > 1 else None  # alone, its start makes a function of its own
-        # NUTS calls it with arrays of the right type.
-        _GRADIENTS[model] = (
-            model.logp_dlogp_function(variables, ravel_inputs=True, trust_input=True) if variables else None
-        )
+        trusted: dict[str, Any] = {"ravel_inputs": True, "trust_input": True}  # NUTS gives arrays of the right type
+        _GRADIENTS[model] = model.logp_dlogp_function(variables, **trusted) if variables else None
     if _GRADIENTS[model] is not None:
         chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
     return chosen
-
-
-@contextmanager
-def _noting_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the context if Ctrl-C was pressed in it, whatever PyMC did with it."""
-    pressed = False
-
-    def note(number: int) -> None:
-        nonlocal pressed
-        pressed = True
-        raise KeyboardInterrupt
-
-    with handled(note, own_too=True):  # not in a worker, which ignores it: its driver decides
-        try:
-            yield
-        except BaseException:
-            if pressed:
-                raise KeyboardInterrupt from None
-            raise
-    if pressed:
-        raise KeyboardInterrupt
 
 
 _FIT_SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}
 
 
 class Fits(Mapping[str, xr.DataTree]):
-    """Posteriors by name; those that failed are in `failures`.
+    """Posteriors by name; the errors of those that failed are in `failures`, by name.
 
     Where they are in files, each is checked and read when it is asked for: ValueError, with its name, if it is damaged.
-
-    Attributes
-    ----------
-    failures : mapping from name to error
     """
 
     def __init__(self, found: Mapping[str, xr.DataTree | Path], failures: Mapping[str, str]) -> None:
@@ -390,9 +358,8 @@ def fit_many(
 
     Parameters
     ----------
-    releases : mapping from name to release
-    seed : int
-        Of all fits: each has its own from it, by its place, wherever it is run.
+    releases, seed
+        By name; and the seed of all fits: each has its own from it, by its place, wherever it is run.
     path : path, optional
         A folder for the results, made if need be: a netCDF file for each as it ends, so that a run that was stopped goes on
         where it was. Without it they are kept in memory.
@@ -402,8 +369,7 @@ def fit_many(
     Returns
     -------
     Fits
-        A mapping from name to DataTree, as `bayesdp.sample` gives it; failed fits are in ``.failures``, and are tried
-        again when the run is.
+        Posteriors as `bayesdp.sample` gives them; failed fits are tried again when the run is.
 
     Raises
     ------
@@ -439,18 +405,15 @@ class _Folder(Journal):
     def _check_before_going_on(self) -> None:
         """Find the posteriors; where others are to be added, each is read first: a folder that is refused is left as it was."""
         names = self.about["names"]
-        files = {number: self._file(number) for number in range(len(names))}
-        self.records = {
-            number: {"number": number, "name": names[number], "tree": file}
-            for number, file in files.items()
-            if file.is_file()
-        }
-        if len(self.records) < len(names):
-            for record in self.records.values():
-                try:
-                    read_draws(record["tree"])
-                except ValueError as error:
-                    raise ValueError(f"{error}; remove this file, and it is fitted again") from None
+        files = [(number, self._file(number)) for number in range(len(names))]
+        self.records = {k: {"number": k, "name": names[k], "tree": file} for k, file in files if file.is_file()}
+        if len(self.records) == len(names):
+            return
+        for record in self.records.values():
+            try:
+                read_draws(record["tree"])
+            except ValueError as error:
+                raise ValueError(f"{error}; remove this file, and it is fitted again") from None
 
     def _file(self, number: int) -> Path:
         assert self.folder is not None

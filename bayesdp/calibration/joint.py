@@ -34,10 +34,8 @@ class JointTest:
     ----------
     pvalues, adjusted : mapping from quantity to float
         Of the two-sample Kolmogorov-Smirnov test, and adjusted for their number.
-    n : int
-        Size of each sample.
-    rounds, steps : int
-        Rounds of release and transitions, and transitions in each.
+    n, rounds, steps : int
+        Size of each sample; rounds of release and transitions, and transitions in each.
     false_alarm : float
         Chance that a right step method is called wrong.
     failures : mapping from number to error
@@ -126,21 +124,10 @@ def joint_distribution_test(
         ``release(truth, rng)`` gives a new release of a truth, a mapping by name.
     quantities : optional
         As for `sbc`, without the log-likelihood; all free variables if left out.
-    n : int
-        Chains, and draws from the prior that they are compared with.
-    rounds, steps : int
-        Rounds, and transitions in each.
+    n, rounds, steps : int
+        Chains, and as many draws from the prior that they are compared with; rounds of release, and transitions in each.
     simulate, build_model, seed, client, workers, update, path, false_alarm, progressbar, **sampler
-        As for `sbc`; ``step=...`` chooses steps. Tuning is off: it would not keep the law.
-
-    Returns
-    -------
-    JointTest
-
-    Raises
-    ------
-    ValueError
-        If all chains failed.
+        As for `sbc`; ``step=...`` chooses steps. Tuning is off: it would not keep the law. ValueError if all chains failed.
     """
     count = _validate.positive_integer(n, "n")
     turns, moves = _validate.positive_integer(rounds, "rounds"), _validate.positive_integer(steps, "steps")
@@ -164,7 +151,5 @@ def _two_sample(one: np.ndarray, other: np.ndarray) -> float:
     """P-value of the Kolmogorov-Smirnov test of values (first column), ties broken by uniform numbers (second column)."""
     # With ties broken at random the test is exact for counts too.
     both = np.concatenate([one, other])
-    order = np.lexsort((both[:, 1], both[:, 0]))
-    places = np.empty(len(both))
-    places[order] = np.arange(len(both))
+    places = np.argsort(np.lexsort((both[:, 1], both[:, 0])))
     return float(stats.ks_2samp(places[: len(one)], places[len(one) :], method="auto").pvalue)

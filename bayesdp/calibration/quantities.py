@@ -1,7 +1,4 @@
-"""Simulated releases with their truth, and test quantities: scalar functions of parameters, table and release.
-
-It is their ranks and intervals that are looked at.
-"""
+"""Simulated releases with their truth, and test quantities: scalar functions of parameters, table and release."""
 
 from __future__ import annotations
 
@@ -14,45 +11,15 @@ import numpy.typing as npt
 import pymc as pm
 import xarray as xr
 
+from bayesdp._arrays import Floats
+
 
 @dataclass(frozen=True)
 class Simulated:
-    """A truth drawn from the prior, and a release of it.
-
-    Attributes
-    ----------
-    truth : mapping
-        Values of the model's variables by name: parameters and the confidential table.
-    release : object
-        What ``build_model`` gets: a `bayesdp.Release`, or what another mechanism released.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the truth is not a mapping from names to finite numbers.
-
-    Examples
-    --------
-    >>> Simulated({"rate": 2.0, "x": [1, 3]}, release=None).truth["x"]
-    array([1, 3])
-    """
+    """A truth drawn from the prior (values of the model's variables by name), and a release of it: what ``build_model`` gets."""
 
     truth: Mapping[str, npt.NDArray[Any]]
     release: Any
-
-    def __post_init__(self) -> None:
-        given: Any = self.truth
-        if not isinstance(given, Mapping) or not given:
-            raise TypeError(f"truth must be a mapping from names of variables to values, got {given!r}")
-        values = {}
-        for name, value in given.items():
-            if not isinstance(name, str):
-                raise TypeError(f"truth must have names of variables as keys, got {name!r}")
-            array = np.asarray(value)
-            if array.dtype.kind not in "iufb" or not np.all(np.isfinite(array)):
-                raise ValueError(f"truth[{name!r}] must hold finite numbers, got {value!r}")
-            values[name] = array
-        object.__setattr__(self, "truth", values)
 
 
 type Simulate = Callable[[np.random.Generator], Simulated | tuple[Mapping[str, Any], Any]]
@@ -60,13 +27,23 @@ type Simulate = Callable[[np.random.Generator], Simulated | tuple[Mapping[str, A
 
 
 def simulated(simulate: Simulate, rng: np.random.Generator) -> Simulated:
-    """Run a simulator, and accept a pair ``(truth, release)`` as well."""
+    """Run a simulator, which may give a pair as well, and check that the truth is finite numbers by name."""
     result: Any = simulate(rng)
     if isinstance(result, Simulated):
-        return result
-    if isinstance(result, tuple) and len(result) == 2:
-        return Simulated(*result)
-    raise TypeError(f"simulate must give back Simulated(truth, release) or that pair, got {type(result).__name__}")
+        result = (result.truth, result.release)
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TypeError(f"simulate must give back Simulated(truth, release) or that pair, got {type(result).__name__}")
+    given, release = result
+    if not isinstance(given, Mapping) or not given:
+        raise TypeError(f"truth must be a mapping from names of variables to values, got {given!r}")
+    values = {}
+    for name, value in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"truth must have names of variables as keys, got {name!r}")
+        values[name] = np.asarray(value)
+        if values[name].dtype.kind not in "iufb" or not np.all(np.isfinite(values[name])):
+            raise ValueError(f"truth[{name!r}] must hold finite numbers, got {value!r}")
+    return Simulated(values, release)
 
 
 LOG_LIKELIHOOD = "log-likelihood"
@@ -134,12 +111,10 @@ def exact_answers(table: str) -> Quantity:
 def as_points(truth: Simulated, posterior: xr.Dataset) -> xr.Dataset:
     """Put the truth into the form of a posterior with one chain and one draw."""
     arrays = {}
-    for name in posterior.data_vars:
+    for name, variable in posterior.data_vars.items():
         if name not in truth.truth:
             continue
-        variable = posterior[name]
-        shape = variable.shape[2:]
-        value = truth.truth[str(name)]
+        value, shape = truth.truth[str(name)], variable.shape[2:]
         if value.shape != shape:
             raise ValueError(f"simulate gives {name!r} the shape {value.shape}, but the model gives it {shape}")
         labels = {dim: variable.coords[dim] for dim in variable.dims[2:] if dim in variable.coords}
@@ -168,7 +143,7 @@ def of_draws(given: Any, argument: str) -> xr.DataArray:
     return given.transpose("chain", "draw", ...)
 
 
-def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+def scalars(name: str, array: xr.DataArray) -> Iterator[tuple[str, Floats]]:
     """Split a quantity into its elements, named by label: ``x[Alpha, Low]``."""
     labels = [array[dim].values for dim in array.dims[2:]]
     for at in np.ndindex(*array.shape[2:]):

@@ -102,7 +102,6 @@ def _over(
 def in_processes(workers: int) -> Runner:
     """Run in local processes."""
     # Each of the `workers` is a pool of its own with one process, so that a process that dies takes one simulation with it.
-    count = _validate.positive_integer(workers, "workers")
 
     def run(task: Task, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         helpers_outlive_hangup()
@@ -114,7 +113,7 @@ def in_processes(workers: int) -> Runner:
                 broken.shutdown(wait=False)
             return ProcessPoolExecutor(max_workers=1, mp_context=context, initializer=_begin_worker)
 
-        pools = [pool() for _ in range(count)]
+        pools = [pool() for _ in range(workers)]
         try:
             yield from _over(pools, task, numbers, pool)
         finally:
@@ -174,10 +173,6 @@ def unit(value: Any) -> bool:
     return number(value) and (math.isnan(value) or 0.0 <= value <= 1.0)
 
 
-def _truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
 def numbers(length: int) -> Check:
     """A list of numbers of this length."""
     return lambda value: isinstance(value, list) and len(value) == length and all(map(number, value))
@@ -192,11 +187,10 @@ def by_name(check: Check) -> Check:
 class Journal:
     """A file of records, one for each simulation that has ended, well or badly; kept in memory only without a `path`.
 
-    The first line says what the run is: `about`, plain data that must be the same when it goes on. A line is written and flushed
-    to disk at once. What a killed process or a power cut can leave is a torn last line, half written or filled with zero bytes: it
-    is dropped when the file is read again, and a file that never got beyond its first line starts afresh. Anything else that is not
-    a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its ``number``, and what
-    each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
+    The first line says what the run is: `about`, plain data that must be the same when it goes on. What a killed process or a power
+    cut can leave is a torn last line, half written or filled with zero bytes: it is dropped when the file is read again. Anything
+    else that is not a record of this run is refused. `entries`: what a record of a simulation that ended well has beside its
+    ``number``, and what each may hold. One that ended badly has an ``error``, and ``again`` if it is to be tried again.
     """
 
     path: str | os.PathLike[str] | None
@@ -280,12 +274,11 @@ class Journal:
             self._refuse(at, f"a record must be an object, got {type(record).__name__}")
         failed = "error" in record
         needed: dict[str, Check] = {"number": count, **({"error": text} if failed else self.entries)}
-        known = {**needed, **({"again": _truth} if failed else {})}
+        known = {**needed, **({"again": lambda value: isinstance(value, bool)} if failed else {})}
         missing = sorted(set(needed) - set(record))
         unknown = sorted(set(record) - set(known)) if self.entries or failed else []
         if missing or unknown:
-            wrong = [f"{word}: {shown(keys)}" for word, keys in (("unknown", unknown), ("missing", missing)) if keys]
-            self._refuse(at, f"the record has the wrong keys ({'; '.join(wrong)})")
+            self._refuse(at, f"the record has the wrong keys ({_text.both_lists(unknown=unknown, missing=missing)})")
         for key, value in record.items():
             if key in known and not known[key](value):
                 self._refuse(at, f"{key} holds something else than it should, {repr(value)[:60]}")
@@ -362,24 +355,15 @@ def choose_runner(client: Any, workers: int) -> Runner:
     return in_processes(count) if count > 1 else serially
 
 
-def run_numbers(task: Any, numbers: range, journal: Journal, runner: Runner, words: str, progressbar: bool) -> None:
-    """Run the numbers that the journal does not have yet; each record is in the journal before the next one is awaited."""
-    left = [number for number in numbers if number not in journal.records]
-    with closing(journal):
-        for record in followed(
-            runner(task, left),
-            total=len(numbers),
-            done=len(numbers) - len(left),
-            words=words,
-            show=progressbar and bool(left),
-        ):
-            journal.add(record)
-
-
 def run_all(
     task: Any, count: int, journal: Journal, client: Any, workers: int, words: str, progressbar: bool
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Run the numbers below `count`, or go on with them; the records of those that ended well, and of the others, by number."""
-    run_numbers(task, range(count), journal, choose_runner(client, workers), words, progressbar)
+    runner = choose_runner(client, workers)
+    left = [number for number in range(count) if number not in journal.records]
+    show = progressbar and bool(left)
+    with closing(journal):  # each record is there before the next one is awaited
+        for record in followed(runner(task, left), total=count, done=count - len(left), words=words, show=show):
+            journal.add(record)
     records = [journal.records[number] for number in range(count) if number in journal.records]
     return [r for r in records if "error" not in r], [r for r in records if "error" in r]

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp._chains import ess_bulk, ess_mean
 from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
 from bayesdp.calibration.quantities import (
@@ -73,8 +73,8 @@ _FEWEST = 8
 _LONGER = (1, 4, 16)
 """Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
 _DIGITS = 36
-"""Leading bits of a quantity that are compared. The last bits of compiled sums depend on the machine, and on whether a function was
-compiled anew or read from a file; they would decide the rank among tables with equal log-likelihoods, in place of chance."""
+"""Leading bits of a quantity that are compared: the last bits of compiled sums depend on machine and on whether code was read from
+a file; they would decide the rank among tables with equal log-likelihoods, in place of chance."""
 _LOCK = threading.Lock()  # PyMC models are built in a context of the process: one simulation at a time in each
 
 
@@ -254,10 +254,8 @@ def sbc(
     quantities : iterable of str or mapping, optional
         Variables by name, ``"log-likelihood"``, or functions of values and release; all variables and the log-likelihood
         if left out. Arrays are tested element by element.
-    n : int
-        Number of simulations.
-    seed : int
-        Of everything: the same seed gives the same ranks, wherever they are computed.
+    n, seed : int
+        Simulations, and the seed of everything: the same one gives the same ranks, wherever they are computed.
     also : mapping from name to function, optional
         Functions of values and release beside `quantities`. What exact answers say of parameters shows in functions of both
         only, such as the distance of a total from what a rate lets expect.
@@ -269,21 +267,18 @@ def sbc(
         A file for results as they come. If it is there, the run goes on where it was; it must be the same, but for `n`.
     false_alarm : float
         Chance that right posteriors are called wrong, over all quantities together.
-    progressbar : bool
-        A line on standard error now and then.
     identity : str
         Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
-    **sampler
-        For ``pm.sample``, for example ``draws=400, tune=400, chains=1``.
+    progressbar, **sampler
+        A line on standard error now and then; arguments for ``pm.sample``, for example ``draws=400, tune=400, chains=1``.
 
     Returns
     -------
     xarray.DataTree
-        ``prior_sbc``: ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` reads them; ``dispersion_sbc``: ranks of squared
-        errors; ``verdict``: p-values by quantity, and the verdict in words in its attributes; ``fits``: effective sample
-        size, seconds and divergences of each, and how many times as long as asked its chain had to be (``longer``);
-        ``failures``: simulations that failed, with their errors. They are counted in the verdict's words, and never dropped
-        silently.
+        ``prior_sbc``: ranks on (0, 1), as ``arviz_plots.plot_ecdf_pit`` reads them; ``dispersion_sbc``: ranks of squared errors;
+        ``verdict``: p-values by quantity, and the verdict in words in its attributes; ``fits``: effective sample size, seconds and
+        divergences of each, and how many times as long as asked its chain had to be (``longer``); ``failures``: simulations that
+        failed, with their errors, which are counted in the verdict's words.
 
     Raises
     ------
@@ -382,7 +377,7 @@ def _judged(ranks: xr.Dataset, squares: xr.Dataset, false_alarm: float) -> Verdi
     return judge(of_ranks, of_squares, false_alarm)
 
 
-def _verdict_table(verdict: Verdict, bad: int, lengths: npt.NDArray[np.int64]) -> xr.Dataset:
+def _verdict_table(verdict: Verdict, bad: int, lengths: Ints) -> xr.Dataset:
     columns = ("n", "p_ranks", "p_dispersion", "ratio", "p_adjusted")
     good, longer = lengths.size, lengths[lengths > 1]
     said = f" {bad} of {good + bad} simulations failed and are left out: see the group failures." if bad else ""

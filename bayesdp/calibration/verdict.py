@@ -1,26 +1,24 @@
 """From ranks to a verdict: whether n numbers between 0 and 1 are uniform, and posteriors as wide as they should be.
 
-A rank statistic of simulation-based calibration is uniform if the posterior is right. At each point z of a grid
-the number of values up to z is then binomial. A *simultaneous* band holds the counts at all points of the grid with a
-stated probability. That probability is computed exactly here, by following the counts from point to point (they are a
-Markov chain), not by simulation (Säilynoja, Bürkner and Vehtari, 2022, "Graphical test for discrete uniformity and its
-applications in goodness-of-fit evaluation and multiple sample comparison", Statistics and Computing 32; the recursion goes
-back to Noé, 1972).
+A rank statistic of simulation-based calibration is uniform if the posterior is right. At each point z of a grid the number of values
+up to z is then binomial. A *simultaneous* band holds the counts at all points of the grid with a stated probability. That probability
+is computed exactly here, by following the counts from point to point (they are a Markov chain), not by simulation (Säilynoja, Bürkner
+and Vehtari, 2022, "Graphical test for discrete uniformity and its applications in goodness-of-fit evaluation and multiple sample
+comparison", Statistics and Computing 32; the recursion goes back to Noé, 1972).
 
-A band for a distribution function has its power in the middle; an error in scale moves the tails. The squared
-standardised error ``((theta - mean) / sd)^2``, with the posterior's mean and standard deviation, is a test quantity
-besides (Modrák et al., 2025, "Simulation-based calibration checking for Bayesian computation: the choice of test
-quantities shapes sensitivity", Bayesian Analysis): the rank of the true one among those of the posterior's draws is
-uniform too. Its rank u is turned into the quantile of a chi-squared law with one degree of freedom, and the sum of n of
-them has n. For normal posteriors whose errors are s times as large as stated, the sum is s^2 times that: this is the
-best test of scale there.
+A band for a distribution function has its power in the middle; an error in scale moves the tails. The squared standardised error
+``((theta - mean) / sd)^2``, with the posterior's mean and standard deviation, is a test quantity besides (Modrák et al., 2025,
+"Simulation-based calibration checking for Bayesian computation: the choice of test quantities shapes sensitivity", Bayesian
+Analysis): the rank of the true one among those of the posterior's draws is uniform too. Its rank u is turned into the quantile of a
+chi-squared law with one degree of freedom, and the sum of n of them has n. For normal posteriors whose errors are s times as large as
+stated, the sum is s^2 times that: this is the best test of scale there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -132,13 +130,10 @@ class Power:
 
     Attributes
     ----------
-    alternative : {"scale", "shift"}
-        Errors `size` times as large as stated, or off by `size` posterior standard deviations.
-    size : float
-    n : int
-        Simulations.
-    false_alarm : float
-        Level of each test.
+    alternative, size
+        ``"scale"``, errors `size` times as large as stated, or ``"shift"``, off by `size` posterior standard deviations.
+    n, false_alarm
+        Simulations, and the level of each test.
     ranks, dispersion : float
         Power of the band for ranks, and of the test of squared errors.
     """
@@ -160,12 +155,7 @@ class Power:
 
 
 def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: float = 0.05) -> Power:
-    """Say what n simulations can notice in one quantity.
-
-    Parameters
-    ----------
-    n, alternative, size, false_alarm
-        See `Power`.
+    """Say what n simulations can notice in one quantity, with arguments as the attributes of `Power`.
 
     Examples
     --------
@@ -187,7 +177,7 @@ def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: fl
     return Power(str(kind), amount, n, false_alarm, crossing_probability(n, lower, upper, law), float(squares))
 
 
-def share_limits(hits: npt.NDArray[np.int64], n: Any, probability: float) -> tuple[Floats, Floats]:
+def share_limits(hits: Ints, n: Any, probability: float) -> tuple[Floats, Floats]:
     """Clopper-Pearson limits of a share of which `hits` of n were seen; NaN where n is 0."""
     tail = (1.0 - probability) / 2.0
     low = np.where(hits > 0, stats.beta.ppf(tail, hits, n - hits + 1), 0.0)
@@ -211,16 +201,13 @@ class QuantityVerdict:
 
     Attributes
     ----------
-    name : str
-    n : int
-        Ranks.
-    p_ranks, p_dispersion : float
-        P-values of uniform ranks, and of squared errors as large as stated; NaN for the latter if the quantity is
-        determined in every simulation, or is itself about errors.
+    name, n
+        Of the quantity; how many ranks.
+    p_ranks, p_dispersion, p_adjusted : float
+        P-values of uniform ranks, and of squared errors as large as stated (NaN if the quantity is determined in every simulation, or
+        is itself about errors); the smaller one, adjusted for all tests of all quantities.
     ratio : float
         Root mean square of the errors over what the posteriors state.
-    p_adjusted : float
-        The smaller p-value, adjusted for all tests of all quantities.
     """
 
     name: str
@@ -237,9 +224,8 @@ class Verdict:
 
     Attributes
     ----------
-    quantities : tuple of QuantityVerdict
-    false_alarm : float
-        Chance that a right posterior is called wrong, over all quantities together.
+    quantities, false_alarm
+        What each quantity says; chance that a right posterior is called wrong, over all of them together.
     power : Power
         What could have been noticed in one quantity, at the level that is left to each test.
     """
@@ -281,18 +267,15 @@ def judge(
     """Test all quantities together, by the ranks of the truth and of its squared error (NaN where the posterior was one point)."""
     if not ranks:
         raise ValueError("ranks must hold at least one quantity, got none")
-    found: list[QuantityVerdict] = []
+    found: list[tuple[str, int, float, float, float]] = []
     for name, values in ranks.items():
         squares = [value for value in dispersion.get(name, ()) if not np.isnan(value)]
-        second = dispersion_pvalue(squares) if squares else float("nan")
-        ratio = dispersion_ratio(squares) if squares else float("nan")
-        found.append(QuantityVerdict(name, len(values), uniformity_pvalue(values), second, ratio, float("nan")))
-    tests = np.array([[quantity.p_ranks, quantity.p_dispersion] for quantity in found])
+        second, ratio = (dispersion_pvalue(squares), dispersion_ratio(squares)) if squares else (np.nan, np.nan)
+        found.append((name, len(values), uniformity_pvalue(values), second, ratio))
+    tests = np.array([pvalues for _, _, *pvalues, _ in found])
     done = ~np.isnan(tests)
     tests[done] = holm(tests[done])
     adjusted = np.nanmin(tests, axis=1).tolist()
-    return Verdict(
-        tuple(replace(quantity, p_adjusted=p) for quantity, p in zip(found, adjusted, strict=True)),
-        false_alarm,
-        power(max(map(len, ranks.values())), false_alarm=false_alarm / int(done.sum())),
-    )
+    possible = power(max(map(len, ranks.values())), false_alarm=false_alarm / int(done.sum()))
+    quantities = tuple(QuantityVerdict(*own, p) for own, p in zip(found, adjusted, strict=True))
+    return Verdict(quantities, false_alarm, possible)

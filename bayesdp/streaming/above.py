@@ -55,9 +55,20 @@ class Above:
 
     keep: tuple[str, ...]  # what the sums keep of the cells
     rows: Ints  # the answer that each sum of each part counts in, shape (K, sums)
-    row_of_cell: Ints  # the same by cells, shape (K, C)
     sum_of_cell: Ints  # the sum of a part that each cell counts in, shape (C,)
     labels: list[str]  # the answers in words
+
+    def part_sums(self, tables: Ints) -> Ints:
+        """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
+        sums = np.zeros((len(tables), self.rows.shape[1]), dtype=np.int64)
+        np.add.at(sums, (slice(None), self.sum_of_cell), tables)
+        return sums
+
+    def sums(self, tables: Ints) -> Ints:
+        """The answers to tables of all parts by cells, shape (K, C)."""
+        sums = np.zeros(len(self.labels), dtype=np.int64)
+        np.add.at(sums, self.rows, self.part_sums(tables))
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +79,6 @@ class NoisyAbove(Above):
     values: Floats  # with `scale` and `measured`: shape (answers,)
     scale: Floats
     measured: Mask
-
-    def sums(self, tables: Ints) -> Floats:
-        """The answers to tables of parts by cells, shape (K, C)."""
-        return np.bincount(
-            self.row_of_cell.reshape(-1), weights=tables.reshape(-1).astype(np.float64), minlength=len(self.values)
-        )
-
-    def part_sums(self, tables: Ints) -> Ints:
-        """What each part adds to the answers it counts in, shape (K, sums)."""
-        sums = np.zeros(self.rows.shape, dtype=np.int64)
-        for k, own in enumerate(tables):
-            np.add.at(sums[k], self.sum_of_cell, own)
-        return sums
 
     def of_part(self, k: int) -> PartTerm:
         """What part k sees of it."""
@@ -135,7 +133,7 @@ def above(release: Release, labels: Sequence[object]) -> tuple[list[NoisyAbove],
     return noisy, known
 
 
-def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, list[str]]:
+def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, list[str]]:
     """The fields of `Above`."""
     name = part.levels[axis]
     keep = tuple(own for own in part.keep if own != name)
@@ -143,35 +141,26 @@ def _rows(part: SumPart, axis: int) -> tuple[tuple[str, ...], Ints, Ints, Ints, 
     kept = SumPart(part.frame, keep).row_of_cell.reshape(part.frame.shape)
     sum_of_cell = np.asarray(np.take(kept, 0, axis=axis).reshape(-1), dtype=np.int64)
     first = np.unique(sum_of_cell, return_index=True)[1]
-    return keep, rows[:, first], np.ascontiguousarray(rows), sum_of_cell, part.names
+    return keep, rows[:, first], sum_of_cell, part.names
 
 
 def split_noise(
     noisy: Sequence[NoisyAbove], tables: Ints, moving: Ints, rng: np.random.Generator
 ) -> list[tuple[list[Floats], list[Floats]]]:
-    """Draw z, for the parts that move: for each of them the values and the scales of its sums, query by query."""
-    # `tables`, shape (K, C): the sums over the leaves of each part, as they stand. `moving`: the parts that move.
+    """Draw z, given the sums over the leaves of all parts: for each that moves the values and scales of its sums, query by query."""
     values: list[list[Floats]] = [[] for _ in moving]
     scales: list[list[Floats]] = [[] for _ in moving]
     for query in noisy:
-        rows = query.rows[moving]
-        size = rows.shape[1]
-        sharing = np.zeros(len(query.values))
-        for own in rows:
-            sharing[own] += 1.0
-        spread = query.scale / np.sqrt(np.maximum(sharing, 1.0))
+        rows, current = query.rows[moving], query.part_sums(tables[moving])
+        sharing = np.maximum(np.bincount(rows.reshape(-1), minlength=len(query.values)), 1.0)
+        spread = query.scale / np.sqrt(sharing)
         noise = rng.standard_normal(rows.shape) * spread[rows]
         added = np.bincount(rows.reshape(-1), weights=noise.reshape(-1), minlength=len(query.values))
-        shift = (query.values - query.sums(tables) - added) / np.maximum(sharing, 1.0)
-        for i, k in enumerate(moving):
-            current = np.bincount(query.sum_of_cell, weights=tables[k].astype(np.float64), minlength=size)
-            values[i].append(current + noise[i] + shift[rows[i]])
+        shift = (query.values - query.sums(tables) - added) / sharing
+        for i in range(len(moving)):
+            values[i].append(current[i] + noise[i] + shift[rows[i]])
             scales[i].append(spread[rows[i]])
     return list(zip(values, scales, strict=True))
-
-
-_SLOWED = 1.0
-"""Parts move together while their variance, times their number, is at most this many times that of the noise above."""
 
 
 def own_errors(release: Release, keeps: Sequence[tuple[str, ...]], structure: Structure) -> list[Floats]:
@@ -203,11 +192,9 @@ def check_known(
     exact: Sequence[KnownAbove], known: Sequence[Sequence[Mask]], tables: Ints, labels: Sequence[object]
 ) -> None:
     """Check exact sums above against parts that each have their exact sums."""
-    # `known`: for each part, and each exact query, the sums that its own exact answers determine. `tables`, shape (K, C): sums over
-    # the leaves of each part, of any table with its exact answers.
+    # `known`: by part and query, the sums that its own exact answers determine. `tables`, (K, C): sums over the leaves of each part.
     for number, query in enumerate(exact):
-        sums = np.zeros(len(query.values), dtype=np.int64)
-        np.add.at(sums, query.row_of_cell, tables)
+        sums = query.sums(tables)
         for k, own in enumerate(known):
             missing = np.flatnonzero(~own[number])
             if missing.size:
@@ -243,4 +230,4 @@ def parts_per_round(noisy: Sequence[NoisyAbove], errors: Sequence[Sequence[Float
     every = np.concatenate(ratios) if ratios else np.zeros(0)
     if not every.size:
         return parts
-    return int(np.clip(np.floor(_SLOWED * np.median(every)), 1, parts))
+    return int(np.clip(np.floor(np.median(every)), 1, parts))

@@ -71,10 +71,9 @@ def add_to(bins: npt.NDArray[np.uint32], grid: Ints, x: int) -> None:
 @nb.njit(cache=True, nogil=True)
 def pooled_quantiles(bins: npt.NDArray[np.uint32], grids: Ints, ranks: Floats, quantiles: Ints, width: Ints) -> None:
     """Quantiles of histograms of several chains together."""
-    # Bins are intervals `[i 2**s, (i + 1) 2**s)`, so that of two, one holds the other or they have nothing in common. At the ends
-    # of the widest bins the distribution function is known; in between, counts are taken to be spread evenly in each bin. So
-    # quantiles are right where the width is 1, and less than the width away elsewhere. `ranks`: how many draws are at or below, at
-    # least. Written are `quantiles`, shape (quantiles, cells), and `width`, shape (cells,), of the widest bin.
+    # Of two bins, one holds the other or they have nothing in common. At the ends of the widest the distribution function is known;
+    # in between, counts are taken to be spread evenly in each bin: quantiles are less than the `width` of the widest bin away, and
+    # right where that is 1. `ranks`: how many draws are at or below, at least.
     chains, cells, size = bins.shape
     running = np.zeros((chains, size + 1))
     for cell in range(cells):
@@ -126,26 +125,16 @@ class CellSummary(NamedTuple):
     batches: npt.NDArray[np.float32]
 
 
-def _counter(draws: int) -> type[np.unsignedinteger]:
-    """The smallest type that counts draws."""
-    return np.uint16 if draws < 2**16 else np.uint32
-
-
 def batching(draws: int, batches: int) -> tuple[int, int]:
     """The length of a batch, and how many batches of that length there are, at most `batches`."""
     length = -(-draws // batches)
     return length, draws // length
 
 
-def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
-    """Bytes that a chain keeps of a cell that can move; they do not grow with the number of draws."""
-    counter = np.dtype(_counter(draws)).itemsize
-    return 24 + counter * (counts + 1 + bins) + 16 + 4 * batching(draws, batches)[1]
-
-
 def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -> CellSummary:
     """Nothing yet of the cells at `where`, for a chain of so many draws."""
-    cells, counter = len(where), _counter(draws)
+    cells = len(where)
+    counter: type[np.unsignedinteger] = np.uint16 if draws < 2**16 else np.uint32
     return CellSummary(
         where=where,
         first=np.zeros(cells, dtype=np.int64),
@@ -158,10 +147,15 @@ def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -
     )
 
 
+def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
+    """Bytes that a chain keeps of a cell that can move, beside its place; they do not grow with the number of draws."""
+    _, *arrays = new_summary(np.zeros(1, dtype=np.int64), draws, counts, bins, batches)
+    return sum(array.nbytes for array in arrays)
+
+
 @nb.njit(cache=True, nogil=True)
 def take(counts: Ints, draw: int, length: int, kept: CellSummary) -> None:
-    """Add a draw of the table, leaves by cells, to what is kept."""
-    # `counts`, shape (T, C). `draw`: its number, from 0. `length`: of a batch.
+    """Add a draw of the table, leaves by cells, to what is kept; `length` is that of a batch."""
     where, first, mean, squares, small = kept.where, kept.first, kept.mean, kept.squares, kept.small
     bins, grids, batches = kept.bins, kept.grids, kept.batches
     flat = counts.reshape(-1)
@@ -189,18 +183,11 @@ def named_queries(
     record: Query | Mapping[str, Query] | Iterable[Query], frame: Frame | None, taken: Iterable[str]
 ) -> dict[str, Query]:
     """The queries whose draws are kept, by name."""
-    # `record`: without names they are called by what they keep: `by_county_race`, `total`, or `answers` for stacks. `frame`: of the
-    # table that they must be about, by default that of the first. `taken`: names of hyperparameters.
-    given: list[tuple[Any, Any]]
-    asked: Any = record  # what a caller without types may give
-    if isinstance(asked, Query):
-        given = [(None, asked)]
-    elif isinstance(asked, Mapping):
-        given = list(asked.items())
-    elif isinstance(asked, str) or not isinstance(asked, Iterable):
+    # `frame`: of the table that they must be about, by default that of the first. `taken`: names of hyperparameters.
+    asked: Any = [record] if isinstance(record, Query) else record  # a caller without types may give anything
+    if isinstance(asked, str) or not isinstance(asked, Iterable):
         raise TypeError(f"record must be queries, in a list or by name, got {asked!r}")
-    else:
-        given = [(None, own) for own in asked]
+    given: Any = asked.items() if isinstance(asked, Mapping) else [(None, query) for query in asked]
     found: dict[str, Query] = {}
     taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:
@@ -238,73 +225,35 @@ class Recorder:
     """Works out the answers of a query to tables, leaves by cells."""
 
     def __init__(self, query: Query, tree: Tree) -> None:
+        self._tree = tree
         self._sums: list[tuple[slice, Ints, Ints]] = []
-        self._rows: list[tuple[int, Ints, Ints, Ints]] = []
+        self._rows: list[tuple[slice, MatrixPart]] = []
         for part, rows in query.placed_parts:
             if isinstance(part, SumPart):
                 self._sums.append((rows, *_row_of(part, tree)))
             else:
-                self._rows.append((rows.start, *_entries(part, tree)))
+                self._rows.append((rows, part))
 
     def take(self, counts: Ints, answers: Ints, cells: Occupied) -> None:
         """Add the answers for a table to zeros, shape (rows,); `cells` is `occupied(counts)`."""
-        for part, of_leaf, of_cell in self._sums:
-            _add_sums(*cells, of_leaf, of_cell, answers[part])
-        for start, pointers, where, entries in self._rows:
-            _add_rows(counts, pointers, where, entries, answers[start:])
+        leaf, cell, count = cells
+        for rows, of_leaf, of_cell in self._sums:
+            np.add.at(answers[rows], of_leaf[leaf] + of_cell[cell], count)
+        for rows, part in self._rows:
+            answers[rows] += part.matrix @ self._tree.in_frame(counts)
 
 
 def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:
     """The answer that a cell counts in, as a sum of a number of its leaf and a number of its place in the leaf."""
-    shape = part.frame.shape
-    stride, of_leaf = 1, np.zeros(len(tree.order), dtype=np.int64)
-    of_cell = np.zeros([n for axis, n in enumerate(shape) if axis != tree.axis] or [1], dtype=np.int64)
-    for axis in reversed(range(len(shape))):
-        if part.levels[axis] is None:
-            continue
-        codes = part.codes[axis]
-        if axis == tree.axis:
-            of_leaf = codes[tree.order] * stride
-        else:
-            place = axis - (axis > tree.axis)
-            of_cell = of_cell + stride * codes.reshape([-1 if i == place else 1 for i in range(of_cell.ndim)])
-        stride *= int(codes.max()) + 1
-    return of_leaf, np.ascontiguousarray(of_cell.reshape(-1))
+    sizes = [int(codes.max()) + 1 for codes in part.codes]
+    answers = np.moveaxis(np.arange(part.rows).reshape(sizes), tree.axis, 0).reshape(sizes[tree.axis], -1)
+    return answers[part.codes[tree.axis][tree.order], 0], answers[0, tree.cell_codes(part)]
 
 
-def _entries(part: MatrixPart, tree: Tree) -> tuple[Ints, Ints, Ints]:
-    """The rows of a part with weights, and where their cells are in the table, leaves by cells."""
-    matrix = part.matrix
-    place = np.asarray(tree.in_frame(np.arange(part.frame.size)), dtype=np.int64)
-    return matrix.indptr.astype(np.int64), place[matrix.indices], matrix.data.astype(np.int64)
-
-
-@nb.njit(cache=True, nogil=True)
 def occupied(counts: Ints) -> Occupied:
     """The cells that are not zero, found once for all queries: most cells of a large table are empty."""
-    size = np.count_nonzero(counts)
-    leaf, cell, count = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    i = 0
-    for t in range(counts.shape[0]):
-        for c in range(counts.shape[1]):
-            if counts[t, c] != 0:
-                leaf[i], cell[i], count[i] = t, c, counts[t, c]
-                i += 1
-    return leaf, cell, count
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_sums(leaf: Ints, cell: Ints, count: Ints, of_leaf: Ints, of_cell: Ints, answers: Ints) -> None:
-    for i in range(len(leaf)):
-        answers[of_leaf[leaf[i]] + of_cell[cell[i]]] += count[i]
-
-
-@nb.njit(cache=True, nogil=True)
-def _add_rows(counts: Ints, pointers: Ints, where: Ints, entries: Ints, answers: Ints) -> None:
-    flat = counts.reshape(-1)
-    for row in range(len(pointers) - 1):
-        for i in range(pointers[row], pointers[row + 1]):
-            answers[row] += entries[i] * flat[where[i]]
+    leaf, cell = np.nonzero(counts)
+    return leaf, cell, counts[leaf, cell]
 
 
 _FEWEST = 4
@@ -333,8 +282,7 @@ class Pooled:
 
 
 def pooled(chains: Sequence[CellSummary], draws: Sequence[int], length: int, quantiles: Sequence[float]) -> Pooled:
-    """Put together what chains kept."""
-    # `draws`: how many draws each has taken, at least two. `length`: of a batch. `quantiles`: probabilities.
+    """Put together what chains kept of at least two draws each, in batches of a length."""
     number = np.array(draws, dtype=np.float64)[:, None]
     total = int(number.sum())
     means = np.stack([own.first + own.mean for own in chains])
@@ -372,17 +320,14 @@ def batch_diagnostics(
     sums: Floats, offsets: Floats, squares: Floats, draws: Sequence[int], length: int
 ) -> tuple[Floats, Floats, Floats]:
     """Effective sample sizes of means, split R-hat, and autocorrelation times within halves of chains, from sums of batches."""
-    # `sums`, shape (chains, cells, batches): of the deviations from `offsets`, shape (chains, cells). `squares`, shape (chains,
-    # cells): squared deviations of all draws from the chain's mean. `length`: of a batch. All results have the shape (cells,), and
-    # are NaN with fewer than four batches a chain and where a cell never moved, R-hat also with a single chain.
+    # `sums`, shape (chains, cells, batches): of the deviations from `offsets`, shape (chains, cells). `squares`, of that shape:
+    # squared deviations of all draws from the chain's mean. Results, of shape (cells,), are NaN with fewer than four batches a chain
+    # and where a cell never moved, R-hat also with a single chain.
     # The effective size is draws times the variance of a draw in its chain, over the length times the variance of the means of
-    # batches about the mean of all chains, so that chains that disagree have a small one. With b batches in all its relative
-    # standard error is `sqrt(2 / (b - 1))`. Batches that are not long compared with how long draws stay alike make it too large: of
-    # an autoregression by a share of half of the autocorrelation time over the length, a sixth where there are a hundred effective
-    # draws a chain and 32 batches.
-    # R-hat is as Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding. It is that number where the
-    # batches hold all draws and are even in number; up to a batch or two are left out where not.
-    # Times are the length times the variance of the means of batches about that of their half of a chain, over the variance of
+    # batches about the mean of all chains, so that chains that disagree have a small one. It is too large where batches are short:
+    # of an autoregression by a share of half of the autocorrelation time over the length.
+    # R-hat is as Vehtari et al. (2021), (4), of the halves of chains, without ranks and folding, up to a batch or two that are left
+    # out. Times are the length times the variance of the means of batches about that of their half of a chain, over the variance of
     # draws there (chains that disagree do not look slow), times 1 + half of it over the length, which makes up for short batches.
     full = min(min(own // length for own in draws), sums.shape[2])
     cells = sums.shape[1]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._interrupts import give_back
 from bayesdp.fibers import Fiber
 from bayesdp.hierarchies.chain import TreeChain
@@ -27,8 +27,8 @@ from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.storage import journal as journals
 from bayesdp.storage.journal import Arrays, group, require
-from bayesdp.streaming.cells import CellSummary, batching, occupied, take
-from bayesdp.streaming.part import Kernel, PartContext, Plan
+from bayesdp.streaming.cells import CellSummary, batching, new_summary, occupied, take
+from bayesdp.streaming.part import Kernel, PartContext
 from bayesdp.streaming.perturbed import LineTree
 from bayesdp.streaming.tables import entries_of_table, table_name
 
@@ -67,8 +67,7 @@ class Moved:
     """A chain of a part after a task."""
 
     state: Path | Chain
-    done: int
-    draws: int
+    done: int  # sweeps of the tuning and draws
     sums: Ints  # over the leaves, shape (C,)
     trouble: str  # why the state, or a table, could not be written; empty if it was
 
@@ -82,7 +81,7 @@ class Chain:
     hyper: dict[str, Floats]  # hyperparameters
     kernel: dict[str, npt.NDArray[Any]]  # table, generator and choices of the kernel: `saved` of it
     # The cell of each tied group that had most of its counts in the first table, shape (T, C).
-    ends: npt.NDArray[np.bool_]
+    ends: Mask
     done: int = 0  # sweeps of the tuning and draws
     draws: int = 0
     # With `answers`, and `drawn` of hyperparameters: room for all draws, from the first one on.
@@ -92,10 +91,10 @@ class Chain:
 
     def make_room(self, context: PartContext) -> CellSummary:
         """For what is kept of the draws, nothing yet."""
-        draws, names = context.spec.plan.draws, context.spec.prior.names
-        self.answers = {name: np.zeros((draws, own.rows), dtype=np.int64) for name, own in context.queries.items()}
-        self.drawn = {name: np.zeros((draws, *np.shape(self.hyper[name]))) for name in names}
-        return context.nothing_kept()
+        plan, names = context.spec.plan, context.spec.prior.names
+        self.answers = {name: np.zeros((plan.draws, q.rows), dtype=np.int64) for name, q in context.queries.items()}
+        self.drawn = {name: np.zeros((plan.draws, *np.shape(self.hyper[name]))) for name in names}
+        return new_summary(context.where, plan.draws, plan.counts, plan.bins, plan.batches)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it for a file."""
@@ -147,15 +146,17 @@ class Chain:
         """Put the chain into a kernel; what was read from a file is checked first."""
         if file is not None:
             with journals.readable(file):
-                check_like({**self.kernel, **_chosen(self.kernel, kernel)}, kernel.saved())
+                live = kernel.saved()
+                # What is chosen while tuning may be of any size there, see `check_choices`.
+                chosen = {"donor_start", "donor_cell", "visits", "mean"} & live.keys() & self.kernel.keys()
+                check_like({**self.kernel, **{name: live[name] for name in chosen}}, live)
                 require(self.kernel["generator"].any(), "its generator stands still")
                 counts = self.kernel["counts"]
                 if isinstance(kernel, LineTree):
                     counts = np.asarray(context.structure.leaves_by_cells(counts), dtype=np.int64)
                 check_counts(counts, context.target.fiber, context.structure)
                 if isinstance(kernel, TreeChain):
-                    check_donors(self.kernel, context.structure)
-                    check_means(self.kernel, context)
+                    check_choices(self.kernel, context)
                 check_hyper(self.hyper, context.spec.prior, context.structure, counts)
                 kernel.restore(self.kernel)
         else:
@@ -168,12 +169,6 @@ class Chain:
         if prior.names:
             self.hyper = prior.update(kernel.structure, kernel.table, self.hyper, self.rng)
             kernel.set_cells(*prior.weights(kernel.structure, self.hyper))
-
-    def learn(self, kernel: Kernel, plan: Plan) -> None:
-        """While tuning, after a sweep: what moves go by is chosen by means of tables, now and then."""
-        kernel.learn()
-        if self.done + 1 == plan.tune:
-            kernel.settle()
 
     def keep(self, kernel: Kernel, context: PartContext) -> None:
         """Keep what is asked for of a draw."""
@@ -199,7 +194,7 @@ def advance(context: PartContext, job: Job) -> Moved:
     known = known and chain.done == job.until
 
     def moved(state: Path | Chain) -> Moved:
-        return Moved(state, chain.done, chain.draws, kernel.table.sum(axis=0), saver.trouble)
+        return Moved(state, chain.done, kernel.table.sum(axis=0), saver.trouble)
 
     while chain.done < job.until:
         drawing = chain.done >= plan.tune
@@ -212,7 +207,9 @@ def advance(context: PartContext, job: Job) -> Moved:
             if job.tables is not None and chain.draws - 1 in job.tables[1]:
                 saver.write(entries_of_table(kernel.table), job.tables[0] / table_name(chain.number, chain.draws - 1))
         else:
-            chain.learn(kernel, plan)
+            kernel.learn()
+            if chain.done + 1 == plan.tune:
+                kernel.settle()
         chain.done += 1
         watch.done[job.place] = chain.done
         if saver.due and chain.done < job.until:
@@ -245,8 +242,7 @@ def _ready(context: PartContext, job: Job, source: Path | Chain | None) -> tuple
 
 def _begun(context: PartContext, job: Job) -> tuple[Chain, Kernel]:
     """A chain at its start: random, near the part's own linear estimate, opposite to the other chain of its pair."""
-    # With sums above it sweeps by itself for a while: the ends of groups put its sums far from where they belong, and given its share
-    # of the noise above a part would come back by a small step a phase only.
+    # With sums above it sweeps by itself for a while: given its share of the noise above it would come back by small steps only.
     structure, prior = context.structure, context.spec.prior
     kernel = context.new_kernel(job.rng)
     if not isinstance(kernel, TreeChain):
@@ -274,14 +270,6 @@ def longest_together(chains: Sequence[Chain]) -> list[Chain]:
     return sorted(chosen, key=lambda chain: chain.number)
 
 
-def _chosen(saved: Arrays, kernel: Kernel) -> Arrays:
-    """Of a kernel as it stands, what is chosen while tuning, where it has that: it may be of any size there, see `check_donors`."""
-    live = kernel.saved()
-    return {
-        name: live[name] for name in ("donor_start", "donor_cell", "visits", "mean") if name in live and name in saved
-    }
-
-
 def check_like(found: Arrays, live: Arrays) -> None:
     """Check that arrays are those of a live state: the same names, shapes and types, and real numbers finite."""
     require(set(found) == set(live), f"it has {sorted(found)}, not {sorted(live)}")
@@ -300,8 +288,9 @@ def check_counts(counts: Ints, fiber: Fiber, structure: Structure) -> None:
     require(fiber.contains(table), "counts are no table with the exact answers")
 
 
-def check_donors(saved: Arrays, structure: Structure) -> None:
-    """Check which cells of a leaf others are moved against, and how often cells are visited."""
+def check_choices(saved: Arrays, context: PartContext) -> None:
+    """Check what the tuning chose: which cells of a leaf others are moved against, visits of cells, and the mean of its tables."""
+    structure = context.structure
     starts, cells, visits = saved["donor_start"], saved["donor_cell"], saved["visits"]
     groups, size = int(structure.pair_class.max()) + 2, len(structure.free)
     typed = all(own.dtype == np.int64 for own in (starts, cells, visits))
@@ -315,11 +304,8 @@ def check_donors(saved: Arrays, structure: Structure) -> None:
     fits = structure.free[leaf, cell] & (structure.pair_class[cell] == which % (groups - 1))
     require(fits.all(), "donors are cells that cannot move, or of other sums")
 
-
-def check_means(saved: Arrays, context: PartContext) -> None:
-    """Check the mean of the tables of the tuning, and of how many it is."""
     mean, seen = saved["mean"], int(saved["seen"])
-    check_like({"mean": mean}, {"mean": np.zeros(context.structure.free.shape if seen else (0, 0))})
+    check_like({"mean": mean}, {"mean": np.zeros(structure.free.shape if seen else (0, 0))})
     require(0 <= seen <= context.spec.plan.tune and bool((mean >= 0.0).all()), "means are of no tables")
 
 

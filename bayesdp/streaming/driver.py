@@ -20,7 +20,7 @@ import cloudpickle
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Ints, Mask
 from bayesdp._interrupts import deferred, dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
@@ -33,7 +33,6 @@ from bayesdp.streaming.part import PartContext, PartSpec, Plan, Watch
 from bayesdp.streaming.result import unseen
 
 type Records = dict[str, npt.NDArray[Any]]
-type Told = Callable[[int, int], None]
 
 ABOVE = "above.npz"
 """The file of what is recorded above the parts, and of how many rounds are done."""
@@ -59,10 +58,6 @@ class Failed:
     error: Exception
 
 
-class Lacking:
-    """What a task gives back where its part is not known yet."""
-
-
 def run_here(context: PartContext, function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a task."""
     try:
@@ -73,11 +68,11 @@ def run_here(context: PartContext, function: Callable[..., Any], *arguments: Any
 
 
 def run_packed(key: str, packed: bytes | None, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a task in a worker, which unpacks a part once."""
+    """Run a task in a worker, which unpacks a part once; None where it has not come to this worker yet."""
     context = _CONTEXTS.get(key)
     if context is None:
         if packed is None:
-            return Lacking()
+            return None
         while len(_CONTEXTS) >= _MOST_CONTEXTS:
             _CONTEXTS.pop(next(iter(_CONTEXTS)), None)
         context = _CONTEXTS[key] = PartContext(cloudpickle.loads(packed))
@@ -129,8 +124,8 @@ class Runner:
                         if tries[i] == _TRIES:
                             lost = f"the work for the part {self._label(tasks[i])} was lost {_TRIES} times"
                             raise RuntimeError(f"{lost}: its workers die (of memory, perhaps)") from error
-                        result = Lacking()
-                    if isinstance(result, Lacking):
+                        result = None
+                    if result is None:
                         futures[self._submitted(tasks[i], anew=True)] = i
                     elif isinstance(result, Failed):
                         if self._labels:
@@ -195,7 +190,7 @@ class Driver:
     plan: Plan
     rngs: list[list[np.random.Generator]]  # for the starts, chain by chain, part by part
     ends: list[int]  # of each round: the sweeps of the tuning and draws of a chain that are done then
-    told: Told | None = None  # called with how many of these are done in all chains, and how many there are
+    told: Callable[[int, int], None] | None = None  # called with how many are done in all chains, and of how many
     folder: Path | None = None  # where states are
     # A folder for plausible tables, and which draws of each chain these are.
     tables: tuple[Path, list[Ints]] | None = None
@@ -209,7 +204,6 @@ class Driver:
         self.parts = len(self.rngs[0])
         self.round = 0
         self.states: list[list[Path | Chain | None]] = [[None] * self.parts for _ in self.rngs]
-        self.draws = [[0] * self.parts for _ in self.rngs]
         self.sums = np.zeros((len(self.rngs), self.parts, 0), dtype=np.int64)  # over the leaves of each part, by cells
         # What is recorded above the parts: a row for each round of draws.
         self.tops: list[Records] = [{} for _ in self.rngs]
@@ -262,11 +256,8 @@ class Driver:
     def _trouble(self, what: str) -> None:
         """Tell that the disk takes no more; states stay in memory from then on, and what is there stays as it is."""
         if self.folder is not None:
-            _log.warning(
-                "%s: %s. Sampling goes on; it cannot be resumed from later than what was written before",
-                self.folder,
-                what,
-            )
+            limit = "Sampling goes on; it cannot be resumed from later than what was written before"
+            _log.warning("%s: %s. %s", self.folder, what, limit)
         self.folder = None
 
     def _task(self, place: tuple[int, int], values: Sequence[Any] = (), scales: Sequence[Any] = ()) -> Task:
@@ -311,7 +302,7 @@ class Driver:
         if not self.sums.shape[2]:
             self.sums = np.zeros((*self.sums.shape[:2], len(found[0].sums)), dtype=np.int64)
         for (c, k), moved in zip(places, found, strict=True):
-            self.states[c][k], self.draws[c][k], self.sums[c, k] = moved.state, moved.draws, moved.sums
+            self.states[c][k], self.sums[c, k] = moved.state, moved.sums
             self.runner.watch.done[c, k] = moved.done
             if moved.trouble:
                 self._trouble(moved.trouble)
@@ -336,7 +327,7 @@ class Driver:
         rest = tuple(n for axis, n in enumerate(shape) if axis != self.axis)
         return np.moveaxis(tables.reshape(len(tables), *rest), 0, self.axis)
 
-    def determined(self) -> dict[str, npt.NDArray[np.bool_]]:
+    def determined(self) -> dict[str, Mask]:
         """Which answers of the queries above have one possible value by what is exact of each part, and so of all of them."""
         if not self.queries:
             return {}

@@ -37,12 +37,8 @@ from bayesdp.streaming.result import part_result
 from bayesdp.streaming.tables import check_tables, thinned, write_tables
 
 _TUNE = 200
-"""Fewest sweeps of the tuning by default.
-
-From starts near the linear estimate, at the ends of their groups, the table needs about 10 (20 tracts of 252 cells with the
-published variances: after 8 sweeps the means over ten chains of its residuals, its prior, its zeros and its squares are within half
-a standard deviation of what they are later on). Large trees and hyperparameters take longer.
-"""
+"""Fewest sweeps of the tuning by default: the table needs about 10 (20 tracts of 252 cells with the published variances), large trees
+and hyperparameters more."""
 
 
 def planned(
@@ -78,10 +74,7 @@ def planned(
 
 def check_prior(prior: Any) -> None:
     """Refuse what is no prior of the cells of a hierarchy."""
-    lacking = [
-        name for name in ("family", "names", "start", "update", "weights", "formula") if not hasattr(prior, name)
-    ]
-    if lacking:
+    if not all(hasattr(prior, name) for name in ("family", "names", "start", "update", "weights", "formula")):
         raise TypeError(
             "prior must be a prior of the cells of a hierarchy, such as bdp.hierarchies.priors.FixedNegativeBinomial(mean, shape), "
             f"got {prior!r}"
@@ -151,17 +144,14 @@ def fit_hierarchy(
         Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
     record : Query, mapping or iterable of Query
         Queries of the release's table whose draws are kept, by name; without names ``by_county_race``, ``total`` or ``answers``.
-    draws : int
-        Draws to keep, a chain; at least 4.
-    tune : int, optional
-        Sweeps before them, in which moves adapt, and which are thrown away; a fifth of `draws`, at least 200, if left out.
+    draws, tune, thin : int
+        Draws to keep, a chain, at least 4; sweeps before them, in which moves adapt (a fifth of `draws`, at least 200, if left out);
+        sweeps from one draw to the next.
     chains : int, optional
         If left out four, and two where the posterior cannot have several modes: under a prior without hyperparameters that is
         Poisson, or negative binomial with shapes of at least 1.
     cores : int, optional
         Chains that run at the same time, in threads; as many as processors if left out. The draws do not depend on it.
-    thin : int
-        Sweeps from one draw to the next.
     tables, tables_path, overwrite
         A parquet file for so many plausible tables, evenly spaced over the draws of all chains, see Notes; none is written without
         a path.
@@ -170,22 +160,17 @@ def fit_hierarchy(
     resume : bool
         Go on from the states in `journal`, if there are any, with the same arguments: the result is that of a run that was never
         stopped. `cores`, `quantiles`, the name of `tables_path` and what is told may be others.
-    quantiles : iterable of float
-        Which ones are given of each cell.
-    counts : int
-        The largest count whose probability is kept.
+    quantiles, counts
+        Which quantiles are given of each cell, and the largest count whose probability is.
     bins : int
         Bins of the histogram of a cell, at least 8. Quantiles of a cell whose draws differ by less than this are those of the draws.
     batches : int
         Batches of draws of a chain for the diagnostics of cells, at least 8. Their effective sample sizes have a relative standard
         error of ``sqrt(2 / (chains * batches - 1))``: 18% with 2 chains of 32.
     random_seed : int, sequence of int or numpy.random.Generator, optional
-    progressbar : bool
-        A line on standard error now and then.
-    quiet : bool
-        No messages, and none of the verdict where the chains did not converge; the result's ``diagnostics`` have it.
-    memory_check : bool
-        Refuse before sampling what needs more memory than there is.
+    progressbar, quiet, memory_check : bool
+        A line on standard error now and then; no messages, and no verdict where chains did not converge (the result's
+        ``diagnostics`` have it); refuse before sampling what needs more memory than there is.
     leaves : str, optional
         The dimension of the leaves, such as ``"tract"``. By default the one that the most queries keep, and of several the one with
         the most levels.
@@ -194,12 +179,11 @@ def fit_hierarchy(
     -------
     xarray.DataTree
         ``posterior`` (draws of `record` and of hyperparameters), ``cells``, with the dimensions of the table, ``release``,
-        ``guarantee`` (where the mechanism is known), ``fiber`` (which cells have one possible value) and ``diagnostics``:
-        effective sample sizes and R-hat of what was recorded, and
-        a verdict over that and all cells, with a check for missed modes: chains start at random tables far apart, in independent
-        pairs of opposite ones, and must come to the same. Its attribute ``missed_modes`` is ``"disagree"``, ``"not judged"`` (too
-        few draws), ``"none found"``, or ``"agree"``: that is said only where the posterior cannot have several modes and chains began
-        apart everywhere. In ``cells``:
+        ``guarantee`` (where the mechanism is known), ``fiber`` (which cells have one possible value) and ``diagnostics``: effective
+        sample sizes and R-hat of what was recorded, and a verdict over that and all cells, with a check for missed modes: chains
+        start at random tables far apart, in independent pairs of opposite ones, and must come to the same. Its attribute
+        ``missed_modes`` is ``"disagree"``, ``"not judged"`` (too few draws), ``"none found"``, or ``"agree"``: that is said only
+        where the posterior cannot have several modes and chains began apart everywhere. In ``cells``:
 
         ==================  =================================================================================
         ``mean``, ``sd``    of the draws of all chains (``chain_mean``, ``chain_sd``: of each)
@@ -226,17 +210,14 @@ def fit_hierarchy(
     Notes
     -----
     The parquet file has a row for every cell of a table that is not 0, with the columns ``table`` (numbered from 0), ``chain``,
-    ``draw``, the labels of the cell, group labels (such as the county of a tract) and ``count``. In R:
-    ``arrow::open_dataset(path) |> dplyr::filter(table == 0)``, and ``tidyr::pivot_wider`` with ``values_fill = 0`` for a column
-    a cell. The key-value metadata has the seed, versions, the release and the prior.
+    ``draw``, the labels of the cell, group labels (such as the county of a tract) and ``count``. The key-value metadata has the
+    seed, versions, the release and the prior.
 
     Where precise answers cut the cells of a leaf across each other (all margins by two of its three axes, say), some moves keep all
     of them: they change differences along two or three axes at once (`bayesdp.hierarchies.chain`). The verdict names precise
     answers that no move keeps at once. Where most cells are 0 and margins are all but exact these moves do not help enough: with
     variance 0.09, and one cell of 8 x 8 x 8 in thirteen not 0, chains from different starts did not agree, which the check says.
-
-    Perturbed tables whose cells were all published, by laws that end and share no keys, move by differences along every set of axes,
-    in one leaf or between two (`bayesdp.hierarchies.kernel.walls`). What they reach is not proved; the result's ``fiber`` says so.
+    What the quick moves of perturbed tables reach is not proved; the result's ``fiber`` says so.
 
     Examples
     --------
@@ -332,7 +313,7 @@ def _run(driver: Driver) -> bool:
 
     with handled(note):
         driver.run()
-    drawn = [own for [own] in driver.draws]
+    drawn = [done - driver.plan.tune for done in watch.done.values()]
     early = watch.stopped and min(drawn) < driver.plan.draws
     if early and max(drawn) < FEWEST:
         raise KeyboardInterrupt

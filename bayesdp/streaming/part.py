@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
@@ -26,7 +25,7 @@ from bayesdp.inference.runs.fingerprint import digest
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.streaming.above import Dims, PartTerm, cell_dims, known_sums, own_errors
-from bayesdp.streaming.cells import CellSummary, Recorder, bytes_per_cell, named_queries, new_summary
+from bayesdp.streaming.cells import Recorder, bytes_per_cell, named_queries
 from bayesdp.streaming.perturbed import LineTree, WalledTree, has_walls, is_perturbed, perturbed_target
 
 type Kernel = TreeChain | LineTree | WalledTree
@@ -71,12 +70,12 @@ class PartSpec:
     cells: tuple[str, ...] | None = None  # the other dimensions, where they are known
 
 
+@dataclass(eq=False)
 class Watch:
     """What the driver and the chains in threads of its process tell each other."""
 
-    def __init__(self) -> None:
-        self.stopped = False  # whether chains shall end between two sweeps
-        self.done: dict[tuple[int, int], int] = {}  # by the numbers of chain and part: sweeps of the tuning and draws
+    stopped: bool = False  # whether chains shall end between two sweeps
+    done: dict[tuple[int, int], int] = field(default_factory=dict)  # by chain and part: sweeps of the tuning and draws
 
 
 @dataclass(eq=False)
@@ -167,11 +166,6 @@ class PartContext:
         """What works out their answers."""
         return {name: Recorder(query, self.structure) for name, query in self.queries.items()}
 
-    def nothing_kept(self) -> CellSummary:
-        """What is kept of the cells before the first draw."""
-        plan = self.spec.plan
-        return new_summary(self.where, plan.draws, plan.counts, plan.bins, plan.batches)
-
     def new_kernel(self, rng: np.random.Generator) -> Kernel:
         """A kernel of the part by its answers alone."""
         target = self.part_target
@@ -204,8 +198,8 @@ class PartInfo:
     # For each noisy query above, standard errors of the part's own linear estimates of its sums; NaN where there are none.
     errors: list[Floats]
     # For each exact query above, whether the exact answers of the part determine its sums.
-    known: list[npt.NDArray[np.bool_]]
-    fixed: list[npt.NDArray[np.bool_]]  # the same for each noisy query above
+    known: list[Mask]
+    fixed: list[Mask]  # the same for each noisy query above
     release: str  # a digest of what is published
     law: str | None  # why that is not compatible with the stated law
     recorded: dict[str, str]  # digests of the queries whose draws are kept, by name
@@ -243,9 +237,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True)
 class Budget:
-    """About how many bytes a run takes, beside the release."""
-
-    # Some 100 MB that do not grow with it come on top in a process that has not fitted anything yet: libraries and compiled code.
+    """About how many bytes a run takes, beside the release and some 100 MB of libraries and compiled code."""
 
     kernel: int  # tables, residuals and lists of the chains that run at the same time
     start: int  # work space of one start: chains start one after another

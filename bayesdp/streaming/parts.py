@@ -146,15 +146,14 @@ def fit_parts(
         Parts of a chain that move at the same time; the noise of what couples them is divided among them (see Notes). The more,
         the more workers are used, and the slower sums of parts mix. By default as many as slow them down by little.
     client : concurrent.futures.Executor, distributed.Client or str, optional
-        Where the work is done: any executor (such as a ``ProcessPoolExecutor``, or that of MPI or Slurm), a Dask cluster, or the
-        address of its scheduler. By default it is done in `cores` threads of this process. The draws are the same.
+        Any executor (of processes, MPI or Slurm), a Dask cluster, or the address of its scheduler, to do the work in place of `cores`
+        threads of this process. The draws are the same.
     folder : path, optional
         Where the states of all parts are, each in a file that is whole at any moment; made if there is none, and else empty or that of
         the run. Workers read and write them there, those on other machines under the same name. Without it states are sent through
         this process, which holds them all. If there is no room on the disk, the run goes on like that, and a warning says so.
     resume : bool
-        Go on with the run that is saved in `folder`, if there is one; all that the draws depend on must be the same (`random_seed`
-        may be left out). The result is that of a run that was not stopped.
+        Go on with the run in `folder`, if there is one, as in `bdp.fit_hierarchy` (`random_seed` may be left out).
     leaves : str, optional
         The dimension of the leaves in the parts. By default the one that `top` or `record` do not have, or else the one with the most
         levels.
@@ -171,26 +170,22 @@ def fit_parts(
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        If an argument is not valid, the table of a part is none of the cells of the others, exact sums of `top` contradict the parts
-        or have parts without exact sums of their own, noise is not normal and independent, or the run in `folder` is another one.
-        Errors about a part have a note with its label.
+        If an argument is not valid, parts have different cells, exact sums of `top` contradict the parts or have parts without exact
+        sums of their own, noise is not normal and independent, or the run in `folder` is another one. Errors about a part have a note
+        with its label.
     FileExistsError, BlockingIOError
         If a run is saved in `folder` and `resume` is False, if `folder` has something else, or another process has a run there.
     RuntimeError
         If the same work is lost ten times, since its workers died.
     MemoryError
         If a part needs more memory than a process that works on it has, or the result more than there is here.
-    ImportError
-        If `client` is a Dask cluster and distributed (the extra ``cluster``) is not installed.
 
     Notes
     -----
-    In each phase the parts of a chain move in a random order, `together` of them at a time. Those that move share what the noisy
-    answers above leave to them: ``y = sum u_k + e`` becomes ``z_k = u_k + e_k``, with e_k of the variance of e over the number of
-    parts that share it, and the z_k drawn given the tables, so that they add up to y minus the sums of the parts that stand
-    still. That leaves the joint posterior as it is. Then each part sweeps with z_k as one more noisy answer, by all of its moves,
-    and needs nothing from elsewhere. The draws of one part within a phase go with one z_k and with the others as they stood: as
-    draws of that part they have the posterior; as joint draws of all parts, those at the ends of phases have it.
+    In each phase the parts of a chain move in a random order, `together` of them at a time, given their shares of what the noisy
+    answers above leave to them, which are drawn anew each time; `bayesdp.streaming.above` says why that leaves the joint posterior
+    as it is. The draws of one part within a phase go with one share and with the others as they stood: as draws of that part they
+    have the posterior; as joint draws of all parts, those at the ends of phases have it.
 
     No move takes counts from one part and gives them to another at once. So where an answer above is known far more precisely than
     the parts know their own sums (its standard deviation is below about half a count, or a small share of theirs), the sums of
@@ -199,9 +194,8 @@ def fit_parts(
     and the message names the answers. Fit such a release in one.
 
     Plausible tables are not written; `bdp.fit_hierarchy` does that. A worker that dies costs what it was working on, and a pool of
-    processes one of which died is replaced by another one like it. What there is of a part of a chain (tables, what is kept of the
-    cells, up to 328 bytes for a cell that can move, and draws of `record_parts`) is with the worker that moves it; with a `folder`
-    this process holds the sums of parts only. Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
+    processes one of which died is replaced by another one like it. With a `folder` this process holds the sums of parts only.
+    Ctrl-C raises KeyboardInterrupt; what was saved in `folder` stays.
 
     Examples
     --------
@@ -256,9 +250,8 @@ def fit_parts(
     with saved as journal, running(client, specs, labels, plan.cores) as runner:
         infos: list[PartInfo] = runner.run([Task(k, info, (memory_check,)) for k in range(len(labels))])
         check_dims(infos, labels, stated)
-        if told := [
-            f"part {label!r}: {own.law}" for label, own in zip(labels, infos, strict=True) if own.law is not None
-        ]:
+        told = [f"part {label!r}: {part.law}" for label, part in zip(labels, infos, strict=True) if part.law]
+        if told:
             more = f" ({len(told) - 1} more such parts)" if len(told) > 1 else ""
             warnings.warn(f"{told[0]}{more}", PostProcessedWarning, stacklevel=2)
         if memory_check:
@@ -270,40 +263,25 @@ def fit_parts(
         entropy = int.from_bytes(generator_from(random_seed).bytes(16))
         if journal is not None and journal.saved is not None and random_seed is None:
             entropy = journal.entropy
-        run = fingerprint(
-            parts=names,
-            releases={name: own.release for name, own in zip(names, infos, strict=True)},
-            prior=dict(zip(names, priors, strict=True)),
-            top=top,
-            record=queries,
-            record_parts={
-                name: [own.recorded.get(name) for own in infos]
-                for name in sorted({q for own in infos for q in own.recorded})
-            },
-            phase=size,
-            together=used,
-            leaves=leaves,
-            seed=entropy,
-            **plan.of_draws,
-        )
         if journal is not None:
+            recorded_parts = sorted({name for part in infos for name in part.recorded})
+            run = fingerprint(
+                parts=names, releases={name: part.release for name, part in zip(names, infos, strict=True)},
+                prior=dict(zip(names, priors, strict=True)), top=top, record=queries,
+                record_parts={name: [part.recorded.get(name) for part in infos] for name in recorded_parts},
+                phase=size, together=used, leaves=leaves, seed=entropy, **plan.of_draws,
+            )  # fmt: skip
             journal.entropy = entropy
             journal.begin(run)
         ends = np.arange(size - 1, plan.draws, size)
         seeds = [np.random.default_rng([entropy, k]).spawn(plan.chains) for k in range(len(labels))]
         driver = Driver(
-            runner,
-            whole,
-            [[own[c] for own in seeds] for c in range(plan.chains)],
+            runner, whole, [[own[c] for own in seeds] for c in range(plan.chains)],
             [0, *range(sweeps, whole.tune + 1, sweeps), *(whole.tune + ends + 1).tolist()],
             ProgressLines("sampling", "sweeps") if progressbar and not quiet else None,
             None if journal is None else journal.path.absolute(),
-            noisy=noisy,
-            parts_per_round=used,
-            entropy=entropy,
-            axis=axis,
-            queries=queries,
-        )
+            noisy=noisy, parts_per_round=used, entropy=entropy, axis=axis, queries=queries,
+        )  # fmt: skip
         driver.resume()
         if driver.round == 0:
             driver.run(1)

@@ -1,7 +1,4 @@
-"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker.
-
-The latter take one leaf or a pair of leaves, see `bayesdp.hierarchies.kernel.walls`.
-"""
+"""A hierarchy whose published numbers are perturbed: its table moves along random lines, or by sets of axes where that is quicker."""
 
 from __future__ import annotations
 
@@ -305,14 +302,8 @@ class LineTree(_Perturbed):
 
     def saved(self) -> dict[str, npt.NDArray[Any]]:
         """What a chain goes on from."""
-        lines = self.lines
-        swept = np.array(self._swept)
-        return {
-            "counts": lines.counts.copy(),
-            "generator": lines.generator.copy(),
-            "memory": lines.memory,
-            "swept": swept,
-        }
+        found = {name: getattr(self.lines, name).copy() for name in ("counts", "generator", "memory")}
+        return found | {"swept": np.array(self._swept)}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
         """Put a chain where it was, with sums that are those of its table but for rounding."""

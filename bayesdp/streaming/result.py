@@ -1,20 +1,17 @@
-"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts.
-
-Of these, whether their sums moved enough, which noisy answers above the parts tie to each other.
-"""
+"""The result of a run as a tree of data sets: draws, cells and diagnostics of one, and what is put together of all parts."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _text
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
@@ -35,24 +32,11 @@ from bayesdp.inference.diagnostics import (
 from bayesdp.posterior import CELLS
 from bayesdp.queries import Query
 from bayesdp.release import Release
+from bayesdp.storage.journal import Arrays
 from bayesdp.streaming.above import SUMS, NoisyAbove
 from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import Chain, longest_together
 from bayesdp.streaming.part import PartContext
-
-type Arrays = dict[str, npt.NDArray[Any]]
-
-_MEANING = {
-    "mean": "mean of the draws of all chains",
-    "sd": "standard deviation of the draws of all chains, over their number minus 1",
-    "chain_mean": "mean of the draws of each chain",
-    "chain_sd": "standard deviation of the draws of each chain",
-    "probability": "share of the draws in which the count is the value",
-    "quantile": "the smallest count with at least this share of the draws at or below it; less than `width` counts away from it",
-    "width": "1 where quantiles are those of the draws; else the width of the widest bin",
-    "ess": "effective sample size of the mean, from means of batches; NaN where the cell cannot move or never did",
-    "rhat": "split R-hat, from means of batches; NaN where the cell cannot move or never did",
-}
 
 
 def part_result(context: PartContext, states: Sequence[Path | Chain]) -> dict[str, xr.Dataset]:
@@ -173,33 +157,35 @@ def _cells(context: PartContext, chains: Sequence[Chain]) -> tuple[xr.Dataset, P
         chain.kept = None  # most of the memory of a run, and not needed any more
     give_back()
     fixed = np.asarray(context.target.fiber.system.lower)  # of cells that cannot move, the counts
-
-    def spread(values: npt.NDArray[Any], other: Any) -> npt.NDArray[Any]:
-        """Values of the cells that can move as tables of the frame, with others elsewhere."""
-        table = np.array(np.broadcast_to(other, (*values.shape[:-1], frame.size)), dtype=values.dtype, order="C")
+    variables: list[tuple[str, tuple[str, ...], npt.NDArray[Any], Any, str]] = [
+        ("mean", (), found.mean, fixed, "mean of the draws of all chains"),
+        ("sd", (), found.sd, 0.0, "standard deviation of the draws of all chains, over their number minus 1"),
+        ("chain_mean", ("chain",), found.chain_mean, fixed, "mean of the draws of each chain"),
+        ("chain_sd", ("chain",), found.chain_sd, 0.0, "standard deviation of the draws of each chain"),
+        (
+            "probability", ("value",), found.probability, fixed == np.arange(plan.counts + 1)[:, None],
+            "share of the draws in which the count is the value",
+        ),
+        (
+            "quantile", ("share",), _short(found.quantile, fixed), fixed,
+            "the smallest count with at least this share of the draws at or below it; less than `width` counts away from it",
+        ),
+        ("width", (), _short(found.width), 1, "1 where quantiles are those of the draws; else the width of the widest bin"),
+        (
+            "ess", (), found.ess.astype(np.float32), np.nan,
+            "effective sample size of the mean, from means of batches; NaN where the cell cannot move or never did",
+        ),
+        (
+            "rhat", (), found.rhat.astype(np.float32), np.nan,
+            "split R-hat, from means of batches; NaN where the cell cannot move or never did",
+        ),
+    ]  # fmt: skip
+    arrays = {}
+    for name, lead, values, elsewhere, meaning in variables:
+        first = values.shape[:-1]
+        table = np.array(np.broadcast_to(elsewhere, (*first, frame.size)), dtype=values.dtype, order="C")
         table[..., context.place] = values
-        return table.reshape(*values.shape[:-1], *frame.shape)
-
-    known: dict[str, tuple[npt.NDArray[Any], Any]] = {
-        "mean": (found.mean, fixed),
-        "sd": (found.sd, 0.0),
-        "chain_mean": (found.chain_mean, fixed),
-        "chain_sd": (found.chain_sd, 0.0),
-        "probability": (found.probability, (fixed == np.arange(plan.counts + 1)[:, None])),
-        "quantile": (_short(found.quantile, fixed), fixed),
-        "width": (_short(found.width), 1),
-        "ess": (found.ess.astype(np.float32), np.nan),
-        "rhat": (found.rhat.astype(np.float32), np.nan),
-    }
-    lead = {"chain_mean": "chain", "chain_sd": "chain", "probability": "value", "quantile": "share"}
-    arrays = {
-        name: (
-            (*([lead[name]] if name in lead else []), *frame.dims),
-            spread(values, other),
-            {"meaning": _MEANING[name]},
-        )
-        for name, (values, other) in known.items()
-    }
+        arrays[name] = ((*lead, *frame.dims), table.reshape(*first, *frame.shape), {"meaning": meaning})
     coords = {
         **frame.xarray_coords,
         "chain": [chain.number for chain in chains],
@@ -251,9 +237,7 @@ def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequenc
     attributes = verdict_of(seen, number, draws)
     attributes["cells_always_zero"] = int((~moved & (found.mean == 0.0)).sum())
     if moved.any() and not known.size and attributes["verdict"] != "not converged":
-        attributes |= not_diagnosed(
-            f"{shortest} draws of a chain are too few batches of {batching(plan.draws, plan.batches)[0]}"
-        ).attrs
+        attributes |= not_diagnosed(f"{shortest} draws of a chain are too few batches of {length}").attrs
         attributes["verdict_counts"] = "not judged"
     told = with_modes(attributes, {"cells": _modes(context, chains, found)})
     if context.missed:
@@ -308,24 +292,15 @@ _ENOUGH = 40.0
 """Effective draws of a sum of a part, below which the spread of what depends on it is not to be trusted (a ninth of itself off)."""
 
 
-class Mixing(NamedTuple):
-    """How the sums of parts moved."""
-
-    # For each noisy query above, effective sample sizes and R-hat of what each part adds to it, by part and answer. NaN where a
-    # part does not count in an answer, or its exact answers determine its sum.
-    arrays: dict[str, xr.DataArray]
-    message: str  # which queries hold the sums of the parts so tightly that they hardly moved; empty if there are none
+type Mixing = tuple[dict[str, xr.DataArray], str]
+"""How the sums of parts moved: by query above, part and answer, effective sample sizes and R-hat of what the part adds (NaN where it
+counts in no such answer, or has that sum exact); and which queries hold sums so tightly that they hardly moved, in words."""
 
 
 def mixing_of(
-    noisy: Sequence[NoisyAbove],
-    tops: Sequence[Arrays],
-    fixed: Sequence[Sequence[npt.NDArray[np.bool_]]],
-    labels: Sequence[str],
+    noisy: Sequence[NoisyAbove], tops: Sequence[Arrays], fixed: Sequence[Sequence[Mask]], labels: Sequence[str]
 ) -> Mixing:
-    """Look at the sums at the ends of all phases."""
-    # `tops`: what was recorded of each chain. `fixed`: for each part and query, the sums that the exact answers of the part
-    # determine.
+    """Look at the sums that were recorded of each chain; `fixed`, for each part and query, are those that exact answers determine."""
     arrays: dict[str, xr.DataArray] = {}
     told: list[str] = []
     for number, query in enumerate(noisy):
@@ -335,17 +310,15 @@ def mixing_of(
         flat = draws.reshape(chains, phases, -1)[..., free.reshape(-1)]
         moved = ~(flat == flat[:1, :1]).all(axis=(0, 1))
         sizes, ratios = np.zeros(moved.size), np.full(moved.size, np.nan)
+        limits = np.full(moved.size, np.inf)
         if phases >= 4 and moved.any():
             statistics = chain_statistics(flat[..., moved])
             sizes[moved], ratios[moved] = statistics.ess_bulk, statistics.rhat
-            limits = np.full(moved.size, np.inf)
             limits[moved] = rhat_limits(flat[..., moved], statistics.rhat, len(noisy))
-            # NaN: chains that stand still, each where it began
-            slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
-            if slow.any():
-                told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
-        elif phases >= 4 and moved.size:
-            told.append(_slow(query, moved.size, sizes, ratios))
+        # NaN: chains that stand still, each where it began, and sums that never moved.
+        slow = ~(sizes >= min(_ENOUGH, chains * phases / 4)) | ~(ratios <= limits)
+        if phases >= 4 and slow.any():
+            told.append(_slow(query, int(slow.sum()), np.nan_to_num(sizes), ratios))
         dims, coords = ("part", f"{query.name}_answer"), {"part": list(labels), f"{query.name}_answer": query.labels}
         for name, found in (("ess_bulk", sizes), ("rhat", ratios)):
             own = np.full(query.rows.shape, np.nan)
@@ -360,10 +333,10 @@ def mixing_of(
             "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
             "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
         )
-    return Mixing(arrays, message)
+    return arrays, message
 
 
-def _slow(query: NoisyAbove, number: int, sizes: npt.NDArray[np.float64], ratios: npt.NDArray[np.float64]) -> str:
+def _slow(query: NoisyAbove, number: int, sizes: Floats, ratios: Floats) -> str:
     scale = query.scale[query.measured]
     seen = ratios[~np.isnan(ratios)]
     worst = f", R-hat up to {seen.max():.3f}" if seen.size else ""
@@ -380,11 +353,9 @@ def tree_of_parts(
     labels: Sequence[str],
     results: Sequence[dict[str, xr.Dataset]],
     mixing: Mixing,
-    determined: dict[str, npt.NDArray[np.bool_]],
+    determined: dict[str, Mask],
 ) -> xr.DataTree:
-    """Put together what was recorded above the parts, a verdict, and the parts."""
-    # `tops`: what was recorded of each chain above the parts, by the names of `queries`. `ends`: the last draw of each phase, which
-    # the joint draws are. `results`: of the parts. `determined`: which answers of `queries` have one possible value.
+    """Put together what was recorded of each chain above the parts, at the `ends` of phases, a verdict, and the parts."""
     chains = len(tops)
     coords: dict[str, Any] = {"chain": np.arange(chains), "draw": np.asarray(ends)}
     arrays: dict[str, Any] = {}
@@ -406,25 +377,22 @@ def tree_of_parts(
 
 
 def _diagnostics(
-    posterior: xr.Dataset,
-    chains: int,
-    labels: Sequence[str],
-    results: Sequence[dict[str, xr.Dataset]],
-    mixing: Mixing,
+    posterior: xr.Dataset, chains: int, labels: Sequence[str], results: Sequence[dict[str, xr.Dataset]], mixing: Mixing
 ) -> xr.Dataset:
     """Of what was recorded above the parts and of the sums of parts, with a verdict over that and all parts."""
     draws = posterior.sizes["draw"]
+    sums, slow = mixing
     moving = {name: own for name, own in _moving(posterior).items() if own.any()}
     arrays, seen = _diagnosed(posterior, moving, len(posterior.data_vars), ())
     verdicts = [str(own["diagnostics"].attrs["verdict"]) for own in results]
     own_verdict = verdict_of(seen, chains, draws) if seen else {"verdict": "converged", "message": ""}
-    every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if mixing.message else [])]
+    every = [str(own_verdict["verdict"]), *verdicts, *(["not converged"] if slow else [])]
     verdict = next((one for one in ("not converged", "not judged") if one in every), "converged")
     said = str(own_verdict["message"])
     told = (
         [said if own_verdict["verdict"] == verdict else f"Above the parts: {said.partition(': ')[2]}"] if seen else []
     )
-    told += [f"{mixing.message}."] if mixing.message else []
+    told += [f"{slow}."] if slow else []
     for kind in ("not converged", "not judged"):
         bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
         if bad:
@@ -434,6 +402,6 @@ def _diagnostics(
     message = " ".join(told) or f"All {len(labels)} parts converged."
     part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})
     return xr.Dataset(
-        {**mixing.arrays, **arrays, "verdict_of_part": part},
+        {**sums, **arrays, "verdict_of_part": part},
         attrs={**attributes, "verdict": verdict, "converged": int(verdict == "converged"), "message": message},
     )

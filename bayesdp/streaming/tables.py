@@ -53,11 +53,9 @@ def write_tables(
 ) -> None:
     """Write the parquet file, with the columns that `bdp.fit_hierarchy` states: under its name complete, or not there at all."""
     # `tree`: the tables come as its leaves by cells. `numbers`: the draws of each chain, see `thinned`, whose files are in `folder`.
-    # `about`: text that is written with the tables: seed, versions, prior.
     arrow, parquet = _pyarrow()
-    columns = _Columns(arrow, tree.frame)
+    columns = _Columns(arrow, tree.frame, about)
     cells = np.asarray(tree.leaves_by_cells(np.arange(tree.frame.size))).reshape(-1)
-    schema = columns.schema({f"bayesdp_{name}": value for name, value in about.items()})
     places = [(chain, draw) for chain, draws in enumerate(numbers) for draw in draws.tolist()]
     missing = [own for own in places if not (folder / table_name(*own)).exists()]
     if missing:
@@ -66,7 +64,7 @@ def write_tables(
         )
     with (
         replacing(path, overwrite=overwrite) as temporary,
-        parquet.ParquetWriter(temporary, schema, compression="zstd") as writer,
+        parquet.ParquetWriter(temporary, columns.schema, compression="zstd") as writer,
     ):
         for number, (chain, draw) in enumerate(places):
             file = folder / table_name(chain, draw)
@@ -80,10 +78,10 @@ def write_tables(
 
 
 class _Columns:
-    """Labels of cells as columns that hold each label once."""
+    """Labels of cells as columns that hold each label once; `about` is text for the schema."""
 
-    def __init__(self, arrow: Any, frame: Frame) -> None:
-        self._arrow, self._frame = arrow, frame
+    def __init__(self, arrow: Any, frame: Frame, about: Mapping[str, str]) -> None:
+        self._arrow, self._shape = arrow, frame.shape
         self._labels: list[tuple[str, int, Any, npt.NDArray[np.int32]]] = []
         for axis, (dim, labels) in enumerate(zip(frame.dims, frame.labels, strict=True)):
             self._labels.append((dim, axis, _values(arrow, labels), np.arange(len(labels), dtype=np.int32)))
@@ -92,24 +90,17 @@ class _Columns:
             place = {label: i for i, label in enumerate(distinct)}
             of_label = np.array([place[own] for own in labels], dtype=np.int32)
             self._labels.append((name, frame.dims.index(dim), _values(arrow, distinct), of_label))
-
-    def schema(self, text: Mapping[str, str]) -> Any:
-        arrow = self._arrow
         fields = [(name, arrow.int32()) for name in ("table", "chain", "draw")]
         fields += [(name, arrow.dictionary(arrow.int32(), values.type)) for name, _, values, _ in self._labels]
-        return arrow.schema([*fields, ("count", arrow.int64())], metadata=dict(text))
+        metadata = {f"bayesdp_{name}": value for name, value in about.items()}
+        self.schema = arrow.schema([*fields, ("count", arrow.int64())], metadata=metadata)
 
     def batch(self, number: int, chain: int, draw: int, cells: Ints, counts: Ints) -> Any:
-        arrow = self._arrow
-        index = np.unravel_index(cells, self._frame.shape)
-        columns = {
-            name: arrow.array(np.full(len(cells), own, dtype=np.int32))
-            for name, own in (("table", number), ("chain", chain), ("draw", draw))
-        }
-        for name, axis, values, codes in self._labels:
-            columns[name] = arrow.DictionaryArray.from_arrays(arrow.array(codes[index[axis]]), values)
-        columns["count"] = arrow.array(counts)
-        return arrow.RecordBatch.from_arrays(list(columns.values()), schema=self.schema({}))
+        arrow, index = self._arrow, np.unravel_index(cells, self._shape)
+        arrays = [arrow.array(np.full(len(cells), own, dtype=np.int32)) for own in (number, chain, draw)]
+        for _, axis, values, codes in self._labels:
+            arrays.append(arrow.DictionaryArray.from_arrays(arrow.array(codes[index[axis]]), values))
+        return arrow.RecordBatch.from_arrays([*arrays, arrow.array(counts)], schema=self.schema)
 
 
 def _values(arrow: Any, labels: Any) -> Any:

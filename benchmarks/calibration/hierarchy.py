@@ -24,7 +24,7 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp.calibration.runs import Journal, by_name, choose_runner, number, rank, run_numbers, unit
+from bayesdp.calibration.runs import Journal, by_name, number, rank, run_all, unit
 from bayesdp.calibration.study import TooFewDraws, joint_rank, squared_error_rank, thinned, uniform_rank
 from bayesdp.calibration.verdict import Verdict, judge
 from bayesdp.frames import Frame
@@ -236,19 +236,17 @@ def run_prior(
     about = {"what": "sbc", "task": repr(task), "prior": PRIORS[prior].formula, "versions": versions()}
     journal = Journal(path, about, _RECORD)
     count = _validate.positive_integer(n, "n")
-    run_numbers(task, range(count), journal, choose_runner(None, workers), "simulations", progressbar)
-    records = [journal.records[k] for k in range(count)]
-    good = [record for record in records if "error" not in record]
+    good, bad = run_all(task, count, journal, None, workers, "simulations", progressbar)
     if not good:
-        raise ValueError(f"all {count} simulations failed; the first one: {records[0]['error']}")
+        raise ValueError(f"all {count} simulations failed; the first one: {bad[0]['error']}")
     names = good[0]["ranks"]
     verdict = judge(
         {name: [r["ranks"][name] for r in good] for name in names},
         {name: [r["dispersion"][name] for r in good] for name in good[0]["dispersion"]},
     )
     return verdict, {
-        "failed": count - len(good),
-        "errors": [record["error"] for record in records if "error" in record],
+        "failed": len(bad),
+        "errors": [record["error"] for record in bad],
         "seconds": float(np.median([record["seconds"] for record in good])),
         "ess": float(np.median([record["ess"] for record in good])),
         "longer": sum(record["longer"] > 1 for record in good),

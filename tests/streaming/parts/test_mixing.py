@@ -67,7 +67,6 @@ def _total(noise, answers=1):
         name="total",
         keep=(),
         rows=np.tile(np.arange(answers), (PARTS, 1)),
-        row_of_cell=np.tile(np.arange(answers), (PARTS, 1)),
         sum_of_cell=np.arange(answers),
         values=np.zeros(answers),
         scale=np.full(answers, noise),
