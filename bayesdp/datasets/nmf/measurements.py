@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.datasets.nmf.histograms import Binning, Cells, Histogram
 from bayesdp.datasets.nmf.layout import Row, read_rows
-from bayesdp.datasets.nmf.products import Product, plain_name, same_query
+from bayesdp.datasets.nmf.products import Product, plain_name
 from bayesdp.datasets.nmf.spine import Found, Spine
 from bayesdp.frames import Frame
 from bayesdp.measurements import SIGNS, Exact, Measured
@@ -91,11 +91,12 @@ def _sigma_of_variance(variance: Floats) -> Floats:
     sigma = np.sqrt(stated)
     for i in np.flatnonzero(stated < 1.0):
         least = np.sqrt(0.5 / np.log(4.0 / stated[i]))  # the variance is below 4 exp(-1 / (2 sigma**2)) here
-        sigma[i] = brentq(lambda own, of=stated[i]: _law_variance(own) - of, least, 1.1, xtol=1e-15, rtol=1e-13)
+        sigma[i] = brentq(lambda own, of=stated[i]: discrete_variance(own) - of, least, 1.1, xtol=1e-15, rtol=1e-13)
     return np.asarray(sigma[place].reshape(variance.shape))
 
 
-def _law_variance(sigma: float) -> float:
+def discrete_variance(sigma: float) -> float:
+    """The variance of discrete Gaussian noise of one scale."""
     return float(np.asarray(DiscreteGaussian(sigma=sigma).variance((1,))).reshape(-1)[0])
 
 
@@ -129,23 +130,18 @@ class Gathered:
     def __post_init__(self) -> None:
         shape = tuple(len(binning.members) for binning in self.bins)
         self.values = np.full((self.nodes, *shape), np.nan)  # NaN where nothing was measured
-        self.variance = np.full(self.nodes, np.nan)  # of the discrete noise
-        self.file: dict[str, Path] = {}
+        self.variance = np.full(self.nodes, np.nan)  # of the discrete noise, NaN likewise
 
     def add(self, row: Row, bins: Bins, node: int) -> None:
         """Add the answers of a geounit; ValueError that names the file and the geocode."""
-        where = row.where
-        if row.geocode in self.file:
-            raise ValueError(f"{where} is there twice, also in {self.file[row.geocode]}")
         if bins != self.bins:
             raise ValueError(
-                f"{where} is by {', '.join(own.name for own in bins)}, other rows of the level by "
+                f"{row.where} is by {', '.join(own.name for own in bins)}, other rows of the level by "
                 f"{', '.join(own.name for own in self.bins)}"
             )
         if not (np.isfinite(row.variance) and row.variance > 0):
             stated = "is missing" if np.isnan(row.variance) else f"is {row.variance:g}"
-            raise ValueError(f"{where}: the variance of the noise {stated}; it must be a positive number")
-        self.file[row.geocode] = row.file
+            raise ValueError(f"{row.where}: the variance of the noise {stated}; it must be a positive number")
         self.values[node] = row.values.reshape(self.values.shape[1:])
         self.variance[node] = row.variance
 
@@ -182,17 +178,12 @@ class Limits:
         # Cells of leaves that must be 0.
         self.zeros = np.zeros((len(self.spine.leaves), *self.cells.shape), dtype=np.bool_)
         # Level, name, sign and binnings -> values, shape (nodes, groups of each axis), and which nodes state them.
-        self.parts: dict[tuple[str, str, str, Bins], tuple[Ints, npt.NDArray[np.bool_]]] = {}
-        self.file: dict[tuple[str, str], Path] = {}
+        self.parts: dict[tuple[str, str, str, Bins], tuple[Ints, Mask]] = {}
 
     def add(self, level: str, row: Row, node: int) -> None:
         """Add the constraint of a geounit; ValueError that names the file and the geocode."""
-        where = row.where
         what = f"{level}, {row.name}"
-        if (row.geocode, row.name) in self.file:
-            raise ValueError(f"{where} is there twice, also in {self.file[row.geocode, row.name]}")
-        self.file[row.geocode, row.name] = row.file
-        sign = _sign(row, self.product, where)
+        sign = _sign(row, self.product)
         try:
             bins = bins_of(row, self.product.histogram, _named(row, self.product))
         except LookupError as unknown:
@@ -200,7 +191,7 @@ class Limits:
             return
         values = row.values.reshape([len(own.members) for own in bins])
         if sign != ">=" and values.min() < 0:
-            raise ValueError(f"{where}: a count would be {sign} {values.min()}, but counts are at least 0")
+            raise ValueError(f"{row.where}: a count would be {sign} {values.min()}, but counts are at least 0")
         resolved = sign == ">=" or self._add_zeros(level, node, values, bins, what)
         trivial = not values.any() and (sign == ">=" or (sign == "=" and resolved))
         if not trivial:
@@ -280,16 +271,15 @@ class Limits:
         return found
 
 
-def _sign(row: Row, product: Product, where: str) -> str:
+def _sign(row: Row, product: Product) -> str:
     sign = "=" if row.sign == "==" else row.sign
     if sign is None:
         # Some partitions lack the column; the names that are known say it all the same.
         name = plain_name(row.name)
-        zeros = not row.values.any() and (name in product.constraints or _RELATIONSHIP.match(name))
-        sign = ">=" if name.endswith("_lb") else "<=" if name.endswith("_ub") else None
-        sign = "=" if sign is None and (zeros or name in product.constraints) else sign
+        known = name in product.constraints or (_RELATIONSHIP.match(name) and not row.values.any())
+        sign = ">=" if name.endswith("_lb") else "<=" if name.endswith("_ub") else "=" if known else None
     if sign not in SIGNS:
-        raise ValueError(f"{where}: the sign must be one of {', '.join(SIGNS)}, got {row.sign!r}")
+        raise ValueError(f"{row.where}: the sign must be one of {', '.join(SIGNS)}, got {row.sign!r}")
     return sign
 
 
@@ -304,48 +294,49 @@ def _named(row: Row, product: Product) -> tuple[str, ...] | None:
     return product.constraints.get(plain_name(row.name))
 
 
-def names_of(found: Found, kind: str) -> dict[str, set[str]]:
+def names_of(found: Found, kind: str) -> dict[str, frozenset[str]]:
     """The names of rows at each level."""
-    return {level: {name for place in own[kind] for _, name in place.keys} for level, own in found.items()}
+    return {level: frozenset(name for place in own[kind] for _, name in place.keys) for level, own in found.items()}
 
 
 def _rows(
     product: Product, spine: Spine, found: Found, kind: str, keep: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, Row, int]]:
-    """Level, row and node of all rows that are wanted."""
+    """Level, row and node of all rows whose names are to be kept; ValueError if one is there twice."""
     for level in spine.levels[::-1]:
         node = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
+        file: dict[tuple[str, str], Path] = {}
         for place in found[level][kind]:
             for row in read_rows(place, keep[level], product.histogram.names):
+                key = (row.geocode, row.name)
+                if key in file:
+                    raise ValueError(f"{row.where} is there twice, also in {file[key]}")
+                file[key] = row.file
                 yield level, row, node[row.geocode]
 
 
 def noisy_of(
-    product: Product, spine: Spine, found: Found, cells: Cells, names: Sequence[str] | None, ledger: Ledger
+    product: Product, spine: Spine, found: Found, cells: Cells, keep: Mapping[str, frozenset[str]], ledger: Ledger
 ) -> list[Gathered]:
-    """The noisy answers of each level and query; what is not used is noted."""
-    wanted = None if names is None else {same_query(name) for name in names}
-    keep = {
-        level: frozenset(name for name in own if wanted is None or same_query(name) in wanted)
-        for level, own in names_of(found, "DPQuery").items()
-    }
+    """The noisy answers of each level and query whose names are to be kept; what is not used is noted."""
     gathered: dict[tuple[str, str], Gathered] = {}
     for level, row, node in _rows(product, spine, found, "DPQuery", keep):
+        what = f"{level}, {row.name}"
         try:
             bins = bins_of(row, product.histogram)
         except LookupError as unknown:
-            ledger.note(f"{level}, {row.name}", f"how it cuts the histogram is not known here: {unknown.args[0]}")
+            ledger.note(what, f"how it cuts the histogram is not known here: {unknown.args[0]}")
             continue
         why = cells.span(bins)
         if why is not None:
-            ledger.note(f"{level}, {row.name}", f"it is no sum of the cells: {why}")
+            ledger.note(what, f"it is no sum of the cells: {why}")
             continue
         key = (level, row.name)
         if key not in gathered:
             gathered[key] = Gathered(level, row.name, bins, len(spine.nodes[level]))
         gathered[key].add(row, bins, node)
     for part in gathered.values():
-        missing = part.nodes - len(part.file)
+        missing = np.count_nonzero(np.isnan(part.variance))
         if missing:
             ledger.note(f"{part.level}, {part.name}", f"{missing} of {part.nodes} geounits have no such measurement")
     return list(gathered.values())
@@ -354,7 +345,6 @@ def noisy_of(
 def limits_of(product: Product, spine: Spine, found: Found, cells: Cells, ledger: Ledger) -> Limits:
     """The constraints of all levels."""
     limits = Limits(spine, cells, product, ledger)
-    keep = {level: frozenset(own) for level, own in names_of(found, "Constraint").items()}
-    for level, row, node in _rows(product, spine, found, "Constraint", keep):
+    for level, row, node in _rows(product, spine, found, "Constraint", names_of(found, "Constraint")):
         limits.add(level, row, node)
     return limits

@@ -11,7 +11,7 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.datasets.nmf.histograms import Cells, cells_of
 from bayesdp.datasets.nmf.layout import Folder, find_folder
 from bayesdp.datasets.nmf.measurements import Bins, Ledger, Unused, frame_of, limits_of, names_of, noisy_of
-from bayesdp.datasets.nmf.products import PRODUCTS, Product, product_of, same_query
+from bayesdp.datasets.nmf.products import PRODUCTS, Product, plain_name, product_of, same_query
 from bayesdp.datasets.nmf.spine import Codes, Found, Spine, exact_totals, find_geounits, prefixes_of, spine_of
 from bayesdp.release import Release
 
@@ -154,13 +154,12 @@ def read_nmf(
     ledger = Ledger()
     _note_strangers(ledger, folder, described, found)
     spine = spine_of(folder, asked, found)
-    there = names_of(found, "DPQuery")
-    _check_names(folder, described, names, there)
+    keep = _asked_rows(folder, described, names, found)
     table = cells_of(described.histogram, _asked_bins(described, names), cells)
     _check_size(spine, table, most, geography, described)
 
-    _note_levels(ledger, folder, described, asked, spine, names, there)
-    noisy = noisy_of(described, spine, found, table, names, ledger)
+    _note_levels(ledger, folder, described, spine, found, keep)
+    noisy = noisy_of(described, spine, found, table, keep, ledger)
     limits = limits_of(described, spine, found, table, ledger)
     limits.check(folder.path)
     needed = [part.bins for part in noisy] + [bins for _, _, _, bins in limits.parts]
@@ -171,18 +170,11 @@ def read_nmf(
         release = Release.from_published(frame, [part.measured(frame, spine, table) for part in noisy], exact)
     except ValueError as wrong:
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
-    codes = Codes({level: spine.nodes[level] for level in spine.levels})
-    return MeasurementFile(release, tuple(ledger), codes, described.name, spine.levels, folder.path)
+    return MeasurementFile(release, tuple(ledger), Codes(spine.nodes), described.name, spine.levels, folder.path)
 
 
 def _note_levels(
-    ledger: Ledger,
-    folder: Folder,
-    product: Product,
-    asked: Sequence[str],
-    spine: Spine,
-    names: Sequence[str] | None,
-    there: Mapping[str, set[str]],
+    ledger: Ledger, folder: Folder, product: Product, spine: Spine, found: Found, keep: Mapping[str, frozenset[str]]
 ) -> None:
     top, leaf = (product.levels.index(own) for own in (spine.levels[-1], spine.leaf))
     for i, level in enumerate(product.levels):
@@ -191,14 +183,12 @@ def _note_levels(
                 ledger.note(level, "there are no files of this level in the folder")
         elif i < top:
             ledger.note(level, "its geounits have other parts besides what was read")
-        elif level not in asked:
+        elif level not in found:
             ledger.note(level, "it is not among the levels that were asked for")
-    if names is not None:
-        wanted = {same_query(name) for name in names}
-        for level, own in there.items():
-            left = sorted(name for name in own if same_query(name) not in wanted)
-            if left:
-                ledger.note(level, f"queries that were not asked for: {', '.join(left)}")
+    for level, names in names_of(found, "DPQuery").items():
+        left = sorted(names - keep[level])
+        if left:
+            ledger.note(level, f"queries that were not asked for: {', '.join(left)}")
 
 
 _PLAIN = frozenset("geocode query_name query_shape value variance sign plb State County".split())
@@ -240,19 +230,24 @@ def _asked_levels(folder: Folder, product: Product, levels: Iterable[str] | None
     return [level for level in product.levels if level in asked]
 
 
-def _check_names(folder: Folder, product: Product, names: Sequence[str] | None, there: Mapping[str, set[str]]) -> None:
-    """Check that the files have these queries; ValueError that lists those that there are."""
+def _asked_rows(
+    folder: Folder, product: Product, names: Sequence[str] | None, found: Found
+) -> dict[str, frozenset[str]]:
+    """The names of the noisy rows that are asked for at each level; ValueError that lists those that there are."""
+    there = names_of(found, "DPQuery")
     if names is None:
-        return
-    known = sorted(set().union(*there.values()))
+        return there
+    known = {same_query(name): plain_name(name) for name in sorted(set().union(*there.values()))}
     for name in names:
-        if same_query(name) not in map(same_query, known):
-            valid = [query.removesuffix("_dpq") for query in known] or product.queries
+        if same_query(name) not in known:
             raise ValueError(
-                f"queries names {name!r}, which is not measured in {folder.path}; queries are {shown(valid, 20)}"
+                f"queries names {name!r}, which is not measured in {folder.path}; queries are "
+                f"{shown(known.values() or product.queries, 20)}"
             )
     if not names:
         raise ValueError("queries must name at least one query; leave it out for all")
+    wanted = {same_query(name) for name in names}
+    return {level: frozenset(name for name in own if same_query(name) in wanted) for level, own in there.items()}
 
 
 def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | None:
@@ -260,8 +255,7 @@ def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | N
     if names is None:
         return None
     try:
-        stated = [product.histogram.named(name.removesuffix("_dpq").strip()) for name in names]
-        return [product.histogram.binned(binnings) for binnings in stated]
+        return [product.histogram.binned(product.histogram.named(plain_name(name.strip()))) for name in names]
     except ValueError:
         return None
 

@@ -15,6 +15,7 @@ from bayesdp._arrays import Ints
 from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, positive_real, shown
 from bayesdp.datasets.nmf.histograms import Binning
 from bayesdp.datasets.nmf.layout import parquet
+from bayesdp.datasets.nmf.measurements import discrete_variance
 from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
 from bayesdp.noise import DiscreteGaussian
 
@@ -247,9 +248,9 @@ class _Survey:
         spread = self._variance(level, query)
         names = self.product.histogram.named(query)
         answers = histogram_sums(table, self.product.histogram.binned(names))
-        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
-        noise = np.asarray(law.draw(self.rng, answers.shape), dtype=np.int64)
-        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
+        sigma = float(np.sqrt(spread))
+        noise = np.asarray(DiscreteGaussian(sigma=sigma).draw(self.rng, answers.shape), dtype=np.int64)
+        stated = discrete_variance(sigma)
         if np.float32(stated) == 0.0:
             raise ValueError(
                 f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
