@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.products import Product
 from bayesdp.storage.guarded import Limits, in_child
@@ -30,6 +30,8 @@ _PUERTO_RICO = "72"
 
 def _below(folder: Path, root: Path) -> list[Path]:
     """All files, sorted, and folders that have none with rows. Hidden folders, such as of temporary files, are not entered."""
+    if not os.path.lexists(folder):
+        return []
     if not _checked(folder, root).is_dir():
         return [folder]
     entries = sorted(folder.iterdir())
@@ -73,11 +75,8 @@ class Folder:
         """Files of a level and kind that may hold what is asked for, sorted: the others are not opened."""
         # `state`: the first three digits of geocodes; partitions may spell their number `State=1`, `State=01` or `State=001`.
         # `county`: the digits after these, for partitions by county.
-        folder = self.at(level) / kind
-        return [file for file in self._below(folder) if _has_rows(file) and _may_hold(file, folder, state, county)]
-
-    def _below(self, folder: Path) -> list[Path]:
-        return _below(folder, self.root) if os.path.lexists(folder) else []
+        files = _below(self.at(level) / kind, self.root)
+        return [file for file in files if _has_rows(file) and _may_hold(file, state, county)]
 
     def strangers(self, level: str) -> list[tuple[str, str]]:
         """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
@@ -88,7 +87,7 @@ class Folder:
                 f"{folder} has none of the folders {' and '.join(KINDS)}, in which rows are looked for; there are "
                 f"{shown(there) if there else 'no files'}: this layout is not known here"
             )
-        others = _told(path for kind in KINDS for path in self._below(folder / kind) if not _has_rows(path))
+        others = _told(path for kind in KINDS for path in _below(folder / kind, self.root) if not _has_rows(path))
         return [
             *((name, "it is not known here what is in that folder") for name in there if name not in KINDS),
             *((str(path.relative_to(folder)), "there are no rows that are known here") for path in others),
@@ -101,39 +100,39 @@ class Folder:
 
     def branches(self, level: str) -> set[str]:
         """The first three digits of the geocodes of a level, as its partitions state them; empty where there are none."""
-        folder = self.at(level)
-        found = (_number(part.name, "State") for part in folder.glob("*/State=*"))
-        return {f"{number:03d}" for number in found if number is not None}
+        numbers = (_partition(folder).get("State") for folder in self.at(level).glob("*/State=*"))
+        return {f"{number:03d}" for number in numbers if number is not None}
+
+
+def _partition(folder: Path) -> dict[str, int]:
+    """The numbers of the state and the county of the partition that a folder is in, as far as it is in one."""
+    found: dict[str, int] = {}
+    for part in folder.parts:
+        if part.endswith(".parquet"):  # what is above the folder of the level is the user's own
+            found.clear()
+        match = re.fullmatch(r"(State|County)=(\d+)", part)
+        if match:
+            found[match[1]] = int(match[2])
+    return found
 
 
 def branch_of(file: Path) -> str | None:
     """The first three digits of the geocodes in a file, as the partition that it is in states them; None where none does."""
-    found = None
-    for part in file.parts[:-1]:
-        number = _number(part, "State")
-        # What is above the folder of the level is the user's own.
-        found = None if part.endswith(".parquet") else found if number is None else f"{number:03d}"
-    return found
+    number = _partition(file.parent).get("State")
+    return None if number is None else f"{number:03d}"
 
 
-def _number(name: str, key: str) -> int | None:
-    match = re.fullmatch(rf"{key}=(\d+)", name)
-    return int(match[1]) if match else None
-
-
-def _may_hold(file: Path, folder: Path, state: str | None, county: str | None) -> bool:
-    for part in file.relative_to(folder).parts[:-1]:
-        number = _number(part, "State")
-        if number is not None and state is not None and number != int(state):
-            return False
-        number = _number(part, "County")
-        if number is not None and county:
-            # How counties are spelled is not documented: three digits, four, with the kind of unit or with a digit of a split.
-            # A file that is opened for nothing costs time; one that is passed over, rows.
-            spelled = {int(own) % 1000 for own in (county[:5], county) if own.isdigit()}
-            if number % 1000 not in spelled and number // 10 % 1000 not in spelled:
-                return False
-    return True
+def _may_hold(file: Path, state: str | None, county: str | None) -> bool:
+    partition = _partition(file.parent)
+    if state is not None and partition.get("State", int(state)) != int(state):
+        return False
+    number = partition.get("County")
+    if number is None or not county:
+        return True
+    # How counties are spelled is not documented: three digits, four, with the kind of unit or with a digit of a split.
+    # A file that is opened for nothing costs time; one that is passed over, rows.
+    spelled = {int(digits) % 1000 for digits in (county[:5], county) if digits.isdigit()}
+    return number % 1000 in spelled or number // 10 % 1000 in spelled
 
 
 def find_folder(path: str | os.PathLike[str], product: Product, state: str | None) -> Folder:
@@ -210,7 +209,7 @@ class Place:
     """Where the rows of a file are that are wanted, and what they are called."""
 
     file: Path
-    groups: dict[int, npt.NDArray[np.int64]]  # row group -> rows of it
+    groups: dict[int, Ints]  # row group -> rows of it
     keys: list[tuple[str, str]]  # geocode and query of each, in that order
     columns: tuple[str, ...]  # all of the file
     rows: int  # how many the file has
@@ -220,19 +219,15 @@ class Place:
 class Row:
     """One row: a query or constraint of a geounit."""
 
+    where: str  # for messages
     file: Path
     geocode: str
     name: str
     bins: tuple[str | None, ...]  # how each axis is cut; None where the file has no such column
     shape: tuple[int, ...] | None
-    values: npt.NDArray[np.int64]
+    values: Ints
     variance: float  # NaN where the file states none
     sign: str | None
-
-    @property
-    def where(self) -> str:
-        """The row, for messages."""
-        return f"{self.file}: geocode {self.geocode}, {self.name}"
 
 
 def _guarded[T](read: Callable[[], T], file: Path) -> T:
@@ -273,18 +268,18 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
         raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
 
 
-def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
-    """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not."""
-    return _guarded(lambda: _find_rows(file, tuple(prefixes)), file)
+def find_rows(file: Path, prefix: str) -> Place:
+    """The rows of a file whose geocode starts with `prefix`: keys are read, values are not."""
+    return _guarded(lambda: _find_rows(file, prefix), file)
 
 
-def _find_rows(file: Path, prefixes: tuple[str, ...]) -> Place:
+def _find_rows(file: Path, prefix: str) -> Place:
     branch = branch_of(file)
-    groups: dict[int, npt.NDArray[np.int64]] = {}
+    groups: dict[int, Ints] = {}
     keys: list[tuple[str, str]] = []
     with _open(file) as opened:
         for group in range(opened.metadata.num_row_groups):
-            if not _within(opened.metadata.row_group(group), prefixes, file, branch):
+            if not _within(opened.metadata.row_group(group), prefix, file, branch):
                 continue
             found: list[int] = []
             first = 0
@@ -293,7 +288,7 @@ def _find_rows(file: Path, prefixes: tuple[str, ...]) -> Place:
                 names, queries = _distinct(batch.column("query_name"), "query_name", file)
                 for geocode in geocodes:
                     _check_branch(file, branch, geocode)
-                wanted = [geocode.startswith(prefixes) for geocode in geocodes]
+                wanted = [geocode.startswith(prefix) for geocode in geocodes]
                 inside = [i for i, place in enumerate(rows) if wanted[place]]
                 found += [first + i for i in inside]
                 keys += [(geocodes[rows[i]], names[queries[i]]) for i in inside]
@@ -324,15 +319,15 @@ def _check_branch(file: Path, branch: str | None, geocode: str) -> None:
         )
 
 
-def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None) -> bool:
-    """Whether the geocodes of a row group may start with a prefix, by the smallest and the largest, where the file states them."""
+def _within(group: Any, prefix: str, file: Path, branch: str | None) -> bool:
+    """Whether the geocodes of a row group may start with `prefix`, by the smallest and the largest, where the file states them."""
     for column in range(group.num_columns):
         own = group.column(column)
         if own.path_in_schema == "geocode" and own.is_stats_set and own.statistics.has_min_max:
             low, high = str(own.statistics.min), str(own.statistics.max)
             _check_branch(file, branch, low)
             _check_branch(file, branch, high)
-            return any(low[: len(prefix)] <= prefix <= high[: len(prefix)] for prefix in prefixes)
+            return low[: len(prefix)] <= prefix <= high[: len(prefix)]
     return True
 
 
@@ -375,11 +370,11 @@ def _batch_size(opened: Any, group: int) -> int:
 
 def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[str]) -> Row:
     def cell(name: str) -> Any:
-        return batch.column(name)[i] if name in batch.schema.names else None
+        return batch.column(name)[i].as_py() if name in batch.schema.names else None
 
     where = f"{file}: geocode {key[0]}, {key[1]}"
-    value = cell("value")
-    if value is None or not value.is_valid:
+    value = batch.column("value")[i]
+    if not value.is_valid:
         raise ValueError(f"{where}: there is no value")
     listed = value.values if hasattr(value, "values") else None
     if listed is None or listed.null_count or not str(listed.type).lstrip("u").startswith("int"):
@@ -389,8 +384,9 @@ def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[st
         whole = listed.cast(arrow.int64())
     except arrow.ArrowInvalid as large:
         raise ValueError(f"{where}: value has a number beyond 64 bits: {large}") from large
-    shape, variance, sign, *bins = (_plain(cell(name)) for name in ("query_shape", "variance", "sign", *axes))
+    shape, variance, sign, *bins = (cell(name) for name in ("query_shape", "variance", "sign", *axes))
     return Row(
+        where,
         file,
         *key,
         tuple(None if name is None else str(name) for name in bins),
@@ -399,7 +395,3 @@ def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[st
         float("nan") if variance is None else float(variance),
         None if sign is None else str(sign),
     )
-
-
-def _plain(cell: Any) -> Any:
-    return None if cell is None or not cell.is_valid else cell.as_py()

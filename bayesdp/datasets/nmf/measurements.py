@@ -52,8 +52,8 @@ def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> 
         source[axis.name] = list(cut.labels)
     for level in spine.levels[1:]:
         source[level.lower()] = (leaf, [spine.nodes[level][node] for node in spine.node_of_leaf[level]])
-    if spine.states is not None:
-        source["state_fips"] = (leaf, list(spine.states))
+    if spine.leaf != "US":
+        source["state_fips"] = (leaf, [geocode[1:3] for geocode in spine.leaves])
     return Frame.of(source | cells.groups(asked))
 
 

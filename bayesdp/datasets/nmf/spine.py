@@ -53,6 +53,14 @@ def block_code(geocode: str) -> str:
     return end[:11] + end[12:]
 
 
+_CODES: Mapping[str, Callable[[str], str | None]] = {
+    "US": lambda _: "US",
+    "State": lambda geocode: geocode[1:3],
+    "County": county_code,
+    "Block": block_code,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Codes:
     """The geounits that were read, and their ordinary codes.
@@ -79,27 +87,18 @@ class Codes:
 
     @cached_property
     def _ordinary(self) -> dict[str, str | None]:
-        code_at: dict[str, Callable[[str], str | None]] = {
-            "US": lambda _: "US",
-            "State": lambda own: own[1:3],
-            "County": county_code,
-            "Block": block_code,
-        }
-        found: dict[str, str | None] = {
-            geocode: code_at[level](geocode) if level in code_at else None
-            for level, geocodes in self.geounits.items()
-            for geocode in geocodes
-        }
+        found: dict[str, str | None] = {}
+        for level, geocodes in self.geounits.items():
+            code = _CODES.get(level)
+            found |= {geocode: None if code is None else code(geocode) for geocode in geocodes}
         # What all blocks below a unit say is certain; it takes the place of what its own code says.
         for level, digits in (("County", 5), ("Tract", 11)):
-            geocodes = self.geounits.get(level, ())
-            named: dict[str, set[str]] = {geocode: set() for geocode in geocodes}
-            lengths = {len(geocode) for geocode in geocodes}
-            for block in self.geounits.get("Block", ()):
-                for length in lengths:
-                    if block[:length] in named:
-                        named[block[:length]].add(block_code(block)[:digits])
-            found |= {geocode: own.pop() if len(own) == 1 else None for geocode, own in named.items() if own}
+            units = set(self.geounits.get(level, ()))
+            codes: dict[str, set[str]] = {}
+            for block, length in product(self.geounits.get("Block", ()), {len(unit) for unit in units}):
+                if block[:length] in units:
+                    codes.setdefault(block[:length], set()).add(block_code(block)[:digits])
+            found |= {unit: own.pop() if len(own) == 1 else None for unit, own in codes.items()}
         return found
 
 
@@ -146,11 +145,6 @@ class Spine:
         """Geocodes of the leaves."""
         return self.nodes[self.leaf]
 
-    @property
-    def states(self) -> tuple[str, ...] | None:
-        """The state of each leaf; None where leaves are above states."""
-        return None if self.leaf == "US" else tuple(leaf[1:3] for leaf in self.leaves)
-
 
 def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
     """Find the rows of a geography at some levels; ValueError that says what there is where there are none, or it is not known."""
@@ -163,7 +157,7 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
             continue
         state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
         for file in folder.files(level, kind, state, county):
-            place = find_rows(file, (prefix,))
+            place = find_rows(file, prefix)
             for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
                 _check_form(file, level, geocode)
             if place.keys or not place.rows:
@@ -201,9 +195,7 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
         if level in ("US", "State"):
             continue
         branches = {prefix[:3] for prefix in prefixes}
-        places = (
-            find_rows(file, (own,)) for own in branches for kind in KINDS for file in folder.files(level, kind, own)
-        )
+        places = (find_rows(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own))
         near = {geocode for place in places for geocode, _ in place.keys}
         if not near:
             continue
@@ -271,25 +263,22 @@ def exact_totals(
     """Totals of states, counties or geounits as exact parts of a release."""
     # The spine splits a state into two branches, so that the published total of a state is that of the sum of two geounits.
     # `totals`: "US", two digits of a state, five of a county, or a geocode -> persons (or units).
-    stated = [(str(key), _leaves(str(key), spine, folder, prefixes), value) for key, value in totals.items()]
-    checked = [(key, mask, nonnegative_integer(value, f"totals[{key!r}]")) for key, mask, value in stated]
-    if not checked:
-        return []
-    whole = [value for _, mask, value in checked if mask.all()]
+    masks = {str(key): _leaves(str(key), spine, folder, prefixes) for key in totals}
+    values = {str(key): nonnegative_integer(value, f"totals[{str(key)!r}]") for key, value in totals.items()}
+    whole = [values[key] for key, mask in masks.items() if mask.all()]
     found = [Exact(Totals(frame), value) for value in whole[:1]]
     if len(set(whole)) > 1:
         raise ValueError(f"totals states several numbers for the same area: {shown(whole)}")
-    rest = [(key, mask, value) for key, mask, value in checked if not mask.all()]
+    rest = [(key, mask, values[key]) for key, mask in masks.items() if not mask.all()]
+    if not rest:
+        return found
     by_group = _as_group(rest, frame)
     if by_group is not None:
-        found.append(by_group)
-    elif rest:
-        matrix = sp.csr_array(
-            np.stack([np.repeat(mask, frame.size // len(mask)) for _, mask, _ in rest]).astype(np.int64)
-        )
-        names = [f"total of {key}" for key, _, _ in rest]
-        found.append(Exact(LinearQuery(frame, matrix, names), [value for _, _, value in rest]))
-    return found
+        return [*found, by_group]
+    cells = frame.size // frame.shape[0]
+    matrix = sp.csr_array(np.stack([np.repeat(mask, cells) for _, mask, _ in rest]).astype(np.int64))
+    names = [f"total of {key}" for key, _, _ in rest]
+    return [*found, Exact(LinearQuery(frame, matrix, names), [value for _, _, value in rest])]
 
 
 def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | None:
@@ -301,7 +290,7 @@ def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | No
         values = {
             label: value for label, mask in masks.items() for _, stated, value in rest if np.array_equal(mask, stated)
         }
-        if rest and len(values) == len(masks) == len(rest):
+        if len(values) == len(masks) == len(rest):
             return Exact(Totals(frame, by=name), [values[label] for label in masks])
     return None
 
