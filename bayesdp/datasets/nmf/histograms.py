@@ -281,9 +281,8 @@ _GQ_CODES = (
     101, 102, 103, 104, 105, 106, 201, 202, 203, 301, 401, 402, 403, 404, 405, 501, 601, 602, 701, 801, 802, 900, 901, 997,
 )  # fmt: skip
 _GQ = tuple(f"group quarters {code}" for code in _GQ_CODES)
-_MAJOR = ((18, 24), (24, 27), (27, 28), (28, 33), (33, 34), (34, 36), (36, 42))
-_IN_HOUSEHOLDS = tuple(range(18))
-_GQ_MAJOR = tuple(tuple(range(first, end)) for first, end in _MAJOR)
+_GQ_STARTS = (18, 24, 27, 28, 33, 34, 36)
+"""The first value of each major kind of group quarters."""
 
 _TAIL = (18, 20, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, 90, 95, 100, 105, 110)
 
@@ -308,18 +307,13 @@ DHC_PERSON = Histogram(
                 ("householder", "other in household", "institutional", "noninstitutional"),
             ),
             of_ranges("popSehsdTargetsRelship", 42, range(19), (*_RELATIONSHIPS, "group quarters")),
-            Binning(
-                "relship_and_eight_level_GQ",
-                42,
-                (*_RELATIONSHIPS, *_HHGQ[1:]),
-                (*((i,) for i in range(18)), *_GQ_MAJOR),
-            ),
+            of_ranges("relship_and_eight_level_GQ", 42, (*range(18), *_GQ_STARTS), (*_RELATIONSHIPS, *_HHGQ[1:])),
             Binning(
                 "gq_constr_groups",
                 42,
                 ("household", "residential school", "adult correctional", "college and other", "military", "other"),
                 (
-                    _IN_HOUSEHOLDS,
+                    tuple(range(18)),
                     (32,),
                     tuple(range(18, 23)),
                     (33, *range(37, 42)),
@@ -327,8 +321,8 @@ DHC_PERSON = Histogram(
                     (*range(24, 31), 36),
                 ),
             ),
-            Binning("hhgq", 42, _HHGQ, (_IN_HOUSEHOLDS, *_GQ_MAJOR)),
-            Binning("gqlevels", 42, ("household", *_GQ), (_IN_HOUSEHOLDS, *((i,) for i in range(18, 42)))),
+            of_ranges("hhgq", 42, (0, *_GQ_STARTS), _HHGQ),
+            of_ranges("gqlevels", 42, (0, *range(18, 42)), ("household", *_GQ)),
             *(Binning(f"relgq{i}", 42, (label,), ((i,),)) for i, label in enumerate(_RELATIONSHIPS + _GQ)),
         ),
         Axis.of("sex", ("male", "female")),

@@ -23,8 +23,8 @@ type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096
 _EXACT = ("US", "total")  # not measured
-_UP_TO = {"State": 3, "County": 8}
-"""Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
+_DIGITS = {"US": 1, "State": 3, "County": 8, "Block": 26}
+"""Digits of geocodes: of blocks at least as many. Those of a block without its last 18 are the tract, without 16 the group."""
 _CAPACITY = 99_999
 """An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
 
@@ -163,7 +163,7 @@ def write_synthetic_nmf(
 def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, constraints: bool) -> dict[str, Ints]:
     if level not in product.levels:
         raise ValueError(f"level must be one of {shown(product.levels, 10)}, got {level!r}")
-    least = {"US": 1, "State": 3, "County": 8}.get(level, 9) if level != "Block" else 26
+    least = _DIGITS.get(level, 9)
     leaves = {}
     for geocode, values in sorted(truth.items()):
         if not (str(geocode).isdigit() and len(geocode) >= least):
@@ -187,8 +187,8 @@ def _node(geocode: str, level: str, leaf: str) -> str:
         return geocode
     if level == "US":
         return "0"
-    if level in _UP_TO:
-        return geocode[: _UP_TO[level]]
+    if level in ("State", "County"):
+        return geocode[: _DIGITS[level]]
     if leaf != "Block":
         return geocode[:-2]  # a block group's tract
     return geocode[:-18] if level == "Tract" else geocode[:-16]
@@ -205,8 +205,8 @@ def _write(folder: Path, rows: list[dict[str, Any]], product: Product) -> None:
     kinds |= {"query_shape": arrow.list_(arrow.int32()), "value": arrow.list_(arrow.from_numpy_dtype(integer))}
     kinds |= {"variance": arrow.float32()} | ({"sign": arrow.string()} if "sign" in rows[0] else {})
     whole = [row | {"value": row["value"].astype(integer)} for row in rows]
-    data = {name: arrow.array([row[name] for row in whole], kind) for name, kind in kinds.items()}
-    pq.write_table(arrow.table(data), folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
+    table = arrow.Table.from_pylist(whole, arrow.schema(kinds))
+    pq.write_table(table, folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
 
 
 def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
