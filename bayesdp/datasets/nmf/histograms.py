@@ -70,46 +70,34 @@ def of_ranges(name: str, size: int, starts: Iterable[int], labels: Iterable[str]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of a histogram, and the ways in which files cut it.
-
-    Besides its recodes and selections of some values, ``"*"``, ``"detailed"`` and the name of the axis are understood.
-    """
+    """An axis of a histogram, and the ways in which files cut it."""
 
     name: str
     labels: tuple[str, ...]  # of its values, in the order of the files
-    recodes: Mapping[str, Binning]
+    # Name -> binning: "*", "detailed", which is called as the axis is besides, and its recodes and selections of some values.
+    binnings: Mapping[str, Binning]
 
     @classmethod
-    def of(cls, name: str, labels: Iterable[str], *recodes: Binning) -> Axis:
+    def of(cls, name: str, labels: Sequence[str], *recodes: Binning) -> Axis:
         """The axis with these recodes."""
-        return cls(name, tuple(labels), {own.name: own for own in recodes})
-
-    @cached_property
-    def whole(self) -> Binning:
-        """All values summed."""
-        return Binning("*", len(self.labels), ("total",), (tuple(range(len(self.labels))),))
-
-    @cached_property
-    def detailed(self) -> Binning:
-        """All values kept."""
-        return Binning(self.name, len(self.labels), self.labels, tuple((i,) for i in range(len(self.labels))))
+        size = len(labels)
+        whole = Binning("*", size, ("total",), (tuple(range(size)),))
+        detailed = Binning(name, size, tuple(labels), tuple((i,) for i in range(size)))
+        named = {recode.name: recode for recode in recodes}
+        return cls(name, tuple(labels), {"*": whole, "detailed": detailed, name: detailed} | named)
 
     def binning(self, name: str) -> Binning:
         """The binning of a name; ValueError that lists those that there are."""
-        if name == "*":
-            return self.whole
-        if name in ("detailed", self.name):
-            return self.detailed
-        if name not in self.recodes:
+        if name not in self.binnings:
             raise ValueError(
                 f"{name!r} is no binning of the axis {self.name!r}; known are {shown(self.partitions, 30)}"
             )
-        return self.recodes[name]
+        return self.binnings[name]
 
     @property
     def partitions(self) -> list[str]:
         """Names of the binnings that cover the axis, which a histogram can be cut by."""
-        return ["*", "detailed", *(name for name, own in self.recodes.items() if own.covers)]
+        return [name for name, binning in self.binnings.items() if binning.covers and name != self.name]
 
     def of_labels(self, labels: Iterable[object]) -> Binning:
         """The binning whose groups have these labels."""
@@ -159,8 +147,8 @@ class Histogram:
             return ("detailed",) * len(self.axes)
         found = dict.fromkeys(self.names, "*")
         for factor in (part.strip() for part in query.split("*")):
-            axes = [axis for axis in self.axes if factor == axis.name or factor in axis.recodes]
-            if not axes:
+            axes = [axis for axis in self.axes if factor in axis.binnings]
+            if not axes or factor == "detailed":
                 raise ValueError(f"{factor!r} in the query {query!r} is no binning of the axes {shown(self.names)}")
             found[axes[0].name] = factor
         return tuple(found.values())
@@ -230,7 +218,7 @@ def cells_of(
     for i, axis in enumerate(histogram.axes):
         name = given.get(axis.name)
         if name is None:
-            cuts.append(axis.detailed if listed is None else axis.coarsest(bins[i] for bins in listed))
+            cuts.append(axis.binning("detailed") if listed is None else axis.coarsest(bins[i] for bins in listed))
         elif name in (*axis.partitions, axis.name):
             cuts.append(axis.binning(name))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from bayesdp._arrays import Floats, Ints, Mask
+from bayesdp._arrays import Floats, Ints
 from bayesdp.datasets.nmf.histograms import Binning, Cells, Histogram
 from bayesdp.datasets.nmf.layout import Row, read_rows
 from bayesdp.datasets.nmf.products import Product, plain_name
@@ -60,10 +61,8 @@ def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> 
 def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None) -> Bins:
     """How a row cuts each axis: by its columns, or where the file lacks them by the name of the query."""
     # `named`: what the name means, one an axis; for constraints. LookupError if it is by a binning that is not known here.
-    stated = row.bins
     try:
-        if any(own is None for own in stated):
-            stated = named or histogram.named(plain_name(row.name))
+        stated = row.bins if None not in row.bins else named or histogram.named(plain_name(row.name))
         try:
             bins = histogram.binned(map(str, stated))
         except ValueError:
@@ -161,8 +160,8 @@ class Gathered:
         return Measured(query, values.astype(np.int64), law, name=name)
 
 
-_NO_LIMIT = 10**11
-"""An upper limit that says nothing: more than ten times the people of the Earth. It stands where a geounit states none."""
+_NOT_STATED = {">=": 0, "<=": 10**11, "=": -1}
+"""What stands where a geounit states none: limits that say nothing (more than ten times the people of the Earth), and no count."""
 
 
 @dataclass(eq=False)
@@ -177,8 +176,8 @@ class Limits:
     def __post_init__(self) -> None:
         # Cells of leaves that must be 0.
         self.zeros = np.zeros((len(self.spine.leaves), *self.cells.shape), dtype=np.bool_)
-        # Level, name, sign and binnings -> values, shape (nodes, groups of each axis), and which nodes state them.
-        self.parts: dict[tuple[str, str, str, Bins], tuple[Ints, Mask]] = {}
+        # Level, name, sign and binnings -> values, shape (nodes, groups of each axis).
+        self.parts: dict[tuple[str, str, str, Bins], Ints] = {}
 
     def add(self, level: str, row: Row, node: int) -> None:
         """Add the constraint of a geounit; ValueError that names the file and the geocode."""
@@ -230,39 +229,36 @@ class Limits:
         sums = np.zeros([len(own.members) for own in joined], dtype=np.int64)
         np.add.at(sums, np.ix_(*(own.groups_in(new) for own, new in zip(bins, joined, strict=True))), values)
         nodes = len(self.spine.nodes[level])
-        fill = 0 if sign == ">=" else _NO_LIMIT
-        empty = (np.full((nodes, *sums.shape), fill, dtype=np.int64), np.zeros(nodes, dtype=np.bool_))
-        table, stated = self.parts.setdefault((level, name, sign, joined), empty)
-        table[node], stated[node] = sums, True
+        empty = np.full((nodes, *sums.shape), _NOT_STATED[sign], dtype=np.int64)
+        self.parts.setdefault((level, name, sign, joined), empty)[node] = sums
 
     def check(self, folder: Path) -> None:
         """Check that no lower limit is above an upper one; ValueError that names the file and the geocode."""
-        for (level, name, sign, bins), (low, _) in self.parts.items():
-            for (other_level, other, other_sign, other_bins), (high, _) in self.parts.items():
-                if (sign, other_sign) not in ((">=", "<="), (">=", "="), ("=", "<=")):
-                    continue
-                if other_level != level or other_bins != bins:
-                    continue
-                wrong = np.argwhere((low > high) & ((sign == ">=") | (low != _NO_LIMIT)))
-                if len(wrong):
-                    at = tuple(wrong[0])
-                    groups = [own.labels[i] for own, i in zip(bins, at[1:], strict=True) if len(own.members) > 1]
-                    raise ValueError(
-                        f"{folder / f'{level}.parquet'}: constraints of {self.spine.nodes[level][at[0]]} contradict one another: "
-                        f"{' '.join(groups) or 'the total'} is {sign} {low[at]} ({name}) and {other_sign} {high[at]} ({other})"
-                    )
+        pairs = permutations(self.parts.items(), 2)
+        for ((level, name, sign, bins), low), ((other_level, other, other_sign, other_bins), high) in pairs:
+            if (sign, other_sign) not in ((">=", "<="), (">=", "="), ("=", "<=")):
+                continue
+            if other_level != level or other_bins != bins:
+                continue
+            wrong = np.argwhere((low > high) & (high >= 0))
+            if len(wrong):
+                at = tuple(wrong[0])
+                groups = [own.labels[i] for own, i in zip(bins, at[1:], strict=True) if len(own.members) > 1]
+                raise ValueError(
+                    f"{folder / f'{level}.parquet'}: constraints of {self.spine.nodes[level][at[0]]} contradict one another: "
+                    f"{' '.join(groups) or 'the total'} is {sign} {low[at]} ({name}) and {other_sign} {high[at]} ({other})"
+                )
 
     def exact(self, frame: Frame) -> list[Exact]:
         """The constraints as exact parts of a release."""
         found = []
-        for (level, _, sign, bins), (values, stated) in self.parts.items():
+        for (level, _, sign, bins), values in self.parts.items():
             part, in_order = _level_sums(frame, self.spine, level, self.cells, bins)
             ordered = in_order(values)
-            if sign != "=" or stated.all():
+            if sign != "=" or ordered.min() >= 0:
                 found.append(Exact(Query(frame, (part,)), ordered, sign))
                 continue
-            wide = np.broadcast_to(stated.reshape(-1, *(1,) * len(bins)), values.shape)
-            rows = np.flatnonzero(in_order(wide).reshape(-1))
+            rows = np.flatnonzero(ordered >= 0)  # of geounits that state it
             some = LinearQuery(frame, part.matrix[rows], [part.names[i] for i in rows])
             found.append(Exact(some, ordered.reshape(-1)[rows]))
         cells = np.flatnonzero(self.zeros.reshape(-1))

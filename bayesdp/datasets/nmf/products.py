@@ -364,7 +364,7 @@ def _masks(frame: Frame, published: Published, lines: tuple[Line, ...]) -> list[
     for line in lines:
         whole = np.ones((1,) * len(dims), dtype=np.bool_)
         for name, values in line.selection.items():
-            chosen = _chosen(line, name, values, cuts.get(name, histogram.axis(name).whole), name in dims)
+            chosen = _chosen(line, name, values, cuts.get(name, histogram.axis(name).binning("*")), name in dims)
             if name in dims:
                 whole = whole & chosen.reshape([-1 if dim == name else 1 for dim in dims])
         found.append(np.broadcast_to(whole, frame.shape[1:]).reshape(-1))
