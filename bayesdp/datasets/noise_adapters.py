@@ -144,7 +144,13 @@ def _opendp_law(stated: Any, where: str) -> NoiseLaw:
             "transformations"
         )
     scale = _parameter(arguments.get("scale"), f"{where}.scale")
-    integer = _is_integer(_atom(arguments.get("input_domain"), f"{where}.input_domain"), where)
+    kind = _atom(arguments.get("input_domain"), f"{where}.input_domain")
+    integer = kind in _INTEGERS
+    if not integer and kind not in _REALS:
+        raise NotImplementedError(
+            f"{where}: numbers of type {kind!r} are not mapped; mapped are {shown((*_INTEGERS, *_REALS))}. Noise on unsigned or short "
+            "integers stops at the ends of the type, and short floats round"
+        )
     if arguments.get("bounds") is not None:
         raise NotImplementedError(
             f"{where}: with bounds noisy counts stop at them, which is another law; state it yourself"
@@ -194,18 +200,8 @@ def _atom(domain: Any, where: str) -> str:
     return kind
 
 
-def _is_integer(kind: str, where: str) -> bool:
-    if kind in (*_INTEGERS, *_REALS):
-        return kind in _INTEGERS
-    raise NotImplementedError(
-        f"{where}: numbers of type {kind!r} are not mapped; mapped are {shown((*_INTEGERS, *_REALS))}. Noise on unsigned or short "
-        "integers stops at the ends of the type, and short floats round"
-    )
-
-
 _METRICS = ("count", "privacy_id_count")
-_STAGE = re.compile(r"^[ \t]*\d+\.\s+Computed (?:DP )?(\w+)\b(.*)$", re.MULTILINE)
-_NEXT = re.compile(r"^[ \t]*\d+\.\s", re.MULTILINE)
+_STAGE = re.compile(r"^[ \t]*\d+\.\s", re.MULTILINE)
 _MECHANISM = re.compile(r"(Laplace|Gaussian) mechanism:\s+parameter=(\S+)")
 _PIPELINEDP_NOTE = (
     "Noise as stated by PipelineDP. It was added to counts after the contributions of each person were limited, as the report says; "
@@ -274,14 +270,12 @@ def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[
 
 def _pipelinedp_law(report: str, metric: str) -> NoiseLaw:
     """The law of one metric by its stage."""
-    stages = [found for found in _STAGE.finditer(report) if found.group(1) == metric]
+    stages = [text for text in _STAGE.split(report)[1:] if re.match(rf"\s*Computed (?:DP )?{metric}\b", text)]
     if len(stages) != 1:
         raise ValueError(
             f"report must have one stage 'Computed DP {metric}', got {len(stages)}; is it of one aggregation?"
         )
-    after = _NEXT.search(report, stages[0].end())
-    text = report[stages[0].start(2) : after.start() if after else len(report)]
-    mechanisms = _MECHANISM.findall(text)
+    mechanisms = _MECHANISM.findall(stages[0])
     if len(mechanisms) != 1:
         raise ValueError(
             f"the stage 'Computed DP {metric}' must state one 'Laplace mechanism:  parameter=...', got {len(mechanisms)}; "
