@@ -87,17 +87,13 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
     Census Bureau     SUMLEV, STATE, COUNTY, STNAME, CTYNAME, CENSUS2010POP (co-est)
     ================= ================================================================
 
+    Dims ``(county,)``, int64 counts of persons, in the order of the file. County names repeat across states, so the labels carry the
+    state ("Illinois: Adams County"); the coordinate ``state`` groups them, for :class:`bayesdp.Totals`.
+
     Parameters
     ----------
     path : path
         CSV in UTF-8 with a header. (The Census Bureau's files are in Latin-1: convert them first.)
-
-    Returns
-    -------
-    xarray.DataArray
-        Dims ``(county,)``, int64 counts of persons, in the order of the file. County names repeat across
-        states, so the labels carry the state ("Illinois: Adams County"); the coordinate ``state`` groups
-        them, for :class:`bayesdp.Totals`.
 
     Raises
     ------
@@ -201,17 +197,14 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
     **For comparison, and no release.** The demonstration is post-processed, its attribute ``postprocessing`` says so, and
     :class:`bayesdp.Measured` refuses it.
 
+    Int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims ``(county, origin)``;
+    ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the coordinates ``name``
+    and ``state`` (code). Of origin, sex and age the file has the demonstration only.
+
     Parameters
     ----------
     path : path
         CSV in UTF-8 with a header.
-
-    Returns
-    -------
-    xarray.Dataset
-        Int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims ``(county,
-        origin)``; ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the
-        coordinates ``name`` and ``state`` (code). Of origin, sex and age the file has the demonstration only.
 
     Raises
     ------
@@ -268,20 +261,17 @@ def demonstration_errors(
 ) -> pd.DataFrame:
     """Errors of demonstration counts against those of the census, by size of the unit.
 
+    A row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how many have no
+    error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``; ``largest``, the
+    largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of the sum of all
+    units: 0 where it is kept exactly.
+
     Parameters
     ----------
     census, demonstration : xarray.DataArray
         Counts of the same units, one dimension, matched by label, as of :func:`read_county_demonstration`.
     edges : sequence of float
         Increasing counts of the census at which a class of sizes ends and the next begins.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how many have no
-        error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``; ``largest``, the
-        largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of the
-        sum of all units: 0 where it is kept exactly.
 
     Raises
     ------

@@ -282,17 +282,12 @@ def _lines_of(*names: str) -> tuple[Published, tuple[Line, ...]]:
 
 
 def published_codes(*names: str) -> pd.DataFrame:
-    """The lines of published tables.
+    """The lines of published tables: index ``code``, columns ``label`` and ``depth`` (how far the line is set in).
 
     Parameters
     ----------
     *names : str
         Tables (``"P1"``) or codes (``"P1_003N"``), of one histogram: P1 to P5 of persons, H1 of housing units, P12 of the DHC.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index ``code``; columns ``label`` and ``depth`` (how far the line is set in).
 
     Examples
     --------
@@ -307,6 +302,8 @@ def published_codes(*names: str) -> pd.DataFrame:
 def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
     """Published codes as one query, so that all of them have one joint posterior.
 
+    Answers are called ``"P1_003N"``, or ``"tract=0501000100..., P1_003N"``.
+
     Parameters
     ----------
     table : object
@@ -315,11 +312,6 @@ def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
         Tables (``"P1"``) or codes (``"P1_003N"``, ``"P12_020N"``).
     by : str, optional
         A level of geography, such as ``"tract"``: one answer a geounit and code. By default for all that was read.
-
-    Returns
-    -------
-    LinearQuery
-        Answers are called ``"P1_003N"``, or ``"tract=0501000100..., P1_003N"``.
 
     Raises
     ------

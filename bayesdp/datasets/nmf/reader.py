@@ -93,10 +93,6 @@ def read_nmf(
     max_cells : int
         The largest table that is built.
 
-    Returns
-    -------
-    MeasurementFile
-
     Raises
     ------
     ImportError

@@ -32,7 +32,7 @@ _CAPACITY = 99_999
 def synthetic_spine(
     state: str, *, counties: int, tracts: int = 1, groups: int = 1, blocks: int = 1, aian: bool = False
 ) -> tuple[str, ...]:
-    """Geocodes of made-up blocks in the form of the redistricting file's spine.
+    """Sorted geocodes of made-up blocks in the form of the redistricting file's spine.
 
     Parameters
     ----------
@@ -42,11 +42,6 @@ def synthetic_spine(
         Counties in the state, tracts in a county, block groups in a tract, blocks in a block group; at most 9 groups and 999 blocks.
     aian : bool
         Whether the blocks are in the branch of American Indian and Alaska Native areas.
-
-    Returns
-    -------
-    tuple of str
-        Sorted.
 
     Examples
     --------
@@ -88,7 +83,7 @@ def write_synthetic_nmf(
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
 
     The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the
-    numbers of a partition allow, so that their widths differ between partitions as in the published files.
+    numbers of a partition allow, so that their widths differ between partitions as in the published files. Returned is the folder that was made.
 
     Parameters
     ----------
@@ -114,11 +109,6 @@ def write_synthetic_nmf(
         spell counties is not documented; here it is by the digits of the geocode after the first three.
     rng : int, Generator or None
         Source of the noise: see `numpy.random.default_rng`.
-
-    Returns
-    -------
-    Path
-        The folder that was made.
 
     Raises
     ------
