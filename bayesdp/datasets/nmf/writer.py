@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +82,8 @@ def write_synthetic_nmf(
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
 
     The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the
-    numbers of a partition allow, so that their widths differ between partitions as in the published files. Returned is the folder that was made.
+    numbers of a partition allow, so that their widths differ between partitions as in the published files. Gives the folder that
+    was made.
 
     Parameters
     ----------
@@ -133,10 +133,10 @@ def write_synthetic_nmf(
             f"queries must be some of {shown(described.queries, 20)}, got {shown([*queries] if queries else [])}"
         )
     measured = [query for query in described.queries if same_query(query) in asked]
-    survey = _Survey(described, measured, variance, constraints, generator)
     for upper in described.levels[: described.levels.index(level) + 1]:
         if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
             continue  # levels that published files do not have
+        sigma = {query: _sigma(variance, described, upper, query) for query in measured if (upper, query) != _EXACT}
         # How the geocodes of a partition start.
         digits = 0 if upper == "US" else 8 if by_county and upper != "State" else 3
         nodes: dict[str, dict[str, list[Ints]]] = {}
@@ -145,8 +145,14 @@ def write_synthetic_nmf(
             nodes.setdefault(node[:digits], {}).setdefault(node, []).append(table)
         for start, tables in sorted(nodes.items()):
             part = Path(f"State={int(start[:3]):02d}" if digits else "", f"County={start[3:]}" if digits > 3 else "")
-            for kind, rows in zip(("DPQuery", "Constraint"), survey.rows(upper, tables), strict=True):
-                _write(folder / f"{upper}.parquet" / kind / part, rows, described)
+            noisy: list[dict[str, Any]] = []
+            exact: list[dict[str, Any]] = []
+            for node, below in tables.items():
+                table = np.sum(below, axis=0)
+                noisy += _noisy_rows(described, node, table, sigma, generator)
+                exact += _exact_rows(described, upper, node, table, below) if constraints else []
+            _write(folder / f"{upper}.parquet" / "DPQuery" / part, noisy, described)
+            _write(folder / f"{upper}.parquet" / "Constraint" / part, exact, described)
     return folder
 
 
@@ -207,75 +213,60 @@ def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
     return table
 
 
-@dataclass
-class _Survey:
-    """What is asked of each geounit, and how noisy it is."""
-
-    product: Product
-    queries: list[str]
-    variance: Variance
-    constraints: bool
-    rng: np.random.Generator
-
-    def rows(self, level: str, nodes: Mapping[str, list[Ints]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Noisy rows and exact ones of geounits, of which the tables of the leaves are given."""
-        noisy, exact = [], []
-        for node, leaves in nodes.items():
-            table = np.sum(leaves, axis=0)
-            noisy += [self._measured(level, node, query, table) for query in self.queries if (level, query) != _EXACT]
-            if self.constraints:
-                exact += self._constraints(level, node, table, leaves)
-        return noisy, exact
-
-    def _row(self, node: str, name: str, names: tuple[str, ...], values: Ints, variance: float) -> dict[str, Any]:
-        bins = self.product.histogram.binned(names)
-        shape = [len(binning.members) for binning in bins]
-        axes = dict(zip(self.product.histogram.names, names, strict=True))
-        stated = {"query_shape": shape, "value": values.reshape(-1), "variance": variance}
-        return {"geocode": node, "query_name": name} | axes | stated
-
-    def _measured(self, level: str, node: str, query: str, table: Ints) -> dict[str, Any]:
-        spread = self._variance(level, query)
-        names = self.product.histogram.named(query)
-        answers = histogram_sums(table, self.product.histogram.binned(names))
-        sigma = float(np.sqrt(spread))
-        noise = np.asarray(DiscreteGaussian(sigma=sigma).draw(self.rng, answers.shape), dtype=np.int64)
-        stated = discrete_variance(sigma)
-        if np.float32(stated) == 0.0:
-            raise ValueError(
-                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
-                "files state a variance that is positive; give 0.02 for next to none"
-            )
-        return self._row(node, f"{query}_dpq", names, answers + noise, stated)
-
-    def _variance(self, level: str, query: str) -> float:
-        if callable(self.variance):
-            return positive_real(self.variance(level, query), f"variance({level!r}, {query!r})")
-        if self.variance is not None:
-            return positive_real(self.variance, "variance")
-        if self.product.name != "pl94-person":
-            raise ValueError(
-                f"variance must be given for {self.product.name}: the published settings are known here for pl94-person"
-            )
+def _sigma(variance: Variance, product: Product, level: str, query: str) -> float:
+    """The scale of the noise of a query at a level."""
+    if callable(variance):
+        square = positive_real(variance(level, query), f"variance({level!r}, {query!r})")
+    elif variance is not None:
+        square = positive_real(variance, "variance")
+    elif product.name != "pl94-person":
+        raise ValueError(
+            f"variance must be given for {product.name}: the published settings are known here for pl94-person"
+        )
+    else:
         known = sigma_squared(level, query)
         if known is None:
             raise ValueError(f"the production settings measure no {query!r} at the level {level}")
-        return float(known)
+        square = float(known)
+    sigma = float(np.sqrt(square))
+    if np.float32(discrete_variance(sigma)) == 0.0:
+        raise ValueError(
+            f"variance must leave noise: with sigma**2 = {square:g} for {query!r} at the level {level} every noise is 0, and "
+            "files state a variance that is positive; give 0.02 for next to none"
+        )
+    return sigma
 
-    def _constraints(self, level: str, node: str, table: Ints, leaves: list[Ints]) -> list[dict[str, Any]]:
-        found: list[tuple[str, Ints, str]] = []
-        if level == "US" or self.product.name == "pl94-unit":
-            found.append(("total", table.sum(keepdims=True), "="))
-        if self.product.name == "dhc-person":
-            bins = self.product.histogram.binned(self.product.constraints["pl94"])
-            found = [("pl94", histogram_sums(table, bins), "=")]
-        if self.product.name == "pl94-person":
-            facilities = np.sum([leaf.sum(axis=(1, 2, 3)) > 0 for leaf in leaves], axis=0).astype(np.int64)
-            least, most = facilities.copy(), facilities * _CAPACITY
-            least[0], most[0] = 0, len(leaves) * _CAPACITY
-            found += [("hhgq_total_lb", least, ">="), ("hhgq_total_ub", most, "<=")]
-            found.append(("nurse_nva_0", np.zeros(1, dtype=np.int64), "="))
-        names = self.product.constraints
-        return [
-            self._row(node, f"{name}_con", names[name], values, 0.0) | {"sign": sign} for name, values, sign in found
-        ]
+
+def _row(product: Product, node: str, name: str, names: Sequence[str], values: Ints, variance: float) -> dict[str, Any]:
+    shape = [len(binning.members) for binning in product.histogram.binned(names)]
+    axes = dict(zip(product.histogram.names, names, strict=True))
+    stated = {"query_shape": shape, "value": values.reshape(-1), "variance": variance}
+    return {"geocode": node, "query_name": name} | axes | stated
+
+
+def _noisy_rows(
+    product: Product, node: str, table: Ints, sigma: Mapping[str, float], rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """The rows of a geounit with the table `table`, one for each query that has a scale."""
+    for query, scale in sigma.items():
+        names = product.histogram.named(query)
+        answers = histogram_sums(table, product.histogram.binned(names))
+        noise = np.asarray(DiscreteGaussian(sigma=scale).draw(rng, answers.shape), dtype=np.int64)
+        yield _row(product, node, f"{query}_dpq", names, answers + noise, discrete_variance(scale))
+
+
+def _exact_rows(product: Product, level: str, node: str, table: Ints, leaves: list[Ints]) -> list[dict[str, Any]]:
+    """The constraints of a geounit, which has these leaves."""
+    found: list[tuple[str, Ints, str]] = []
+    if product.name == "dhc-person":
+        found.append(("pl94", histogram_sums(table, product.histogram.binned(product.constraints["pl94"])), "="))
+    elif level == "US" or product.name == "pl94-unit":
+        found.append(("total", table.sum(keepdims=True), "="))
+    if product.name == "pl94-person":
+        facilities = np.sum([leaf.sum(axis=(1, 2, 3)) > 0 for leaf in leaves], axis=0).astype(np.int64)
+        least, most = facilities.copy(), facilities * _CAPACITY
+        least[0], most[0] = 0, len(leaves) * _CAPACITY
+        found += [("hhgq_total_lb", least, ">="), ("hhgq_total_ub", most, "<=")]
+        found.append(("nurse_nva_0", np.zeros(1, dtype=np.int64), "="))
+    names = product.constraints
+    return [_row(product, node, f"{name}_con", names[name], own, 0.0) | {"sign": sign} for name, own, sign in found]
