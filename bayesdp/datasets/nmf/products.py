@@ -102,15 +102,18 @@ def same_query(name: str) -> frozenset[str]:
 RHO = Fraction(293764, 114921)
 """Loss of zero-concentrated differential privacy in all, for bounded neighbours: 2.556."""
 
-QUERIES = PRODUCTS["pl94-person"].queries
+QUERIES = (
+    "total", "cenrace", "hispanic", "votingage", "hhinstlevels", "hhgq", "hispanic * cenrace", "votingage * cenrace",
+    "votingage * hispanic", "votingage * hispanic * cenrace", "detailed",
+)  # fmt: skip
 
 _SHARES = {
-    "US": (104, 4097, (0, 26, 26, 26, 26, 52, 26, 130, 130, 442, 3213)),
-    "State": (1440, 4097, (3773, 6, 6, 6, 6, 6, 6, 12, 12, 34, 230)),
-    "County": (447, 4097, (3126, 10, 10, 10, 10, 10, 10, 28, 28, 101, 754)),
-    "Tract": (687, 4102, (1567, 5, 5, 5, 5, 8, 5, 20, 1933, 67, 482)),
-    "Block_Group": (1256, 4099, (1705, 3, 3, 3, 3, 3, 3, 9, 1055, 24, 1288)),
-    "Block": (165, 4097, (5, 5, 5, 5, 5, 9, 5, 21, 21, 71, 3945)),
+    "US": (104, 4097, (0, 52, 26, 26, 26, 26, 130, 130, 26, 442, 3213)),
+    "State": (1440, 4097, (3773, 6, 6, 6, 6, 6, 12, 12, 6, 34, 230)),
+    "County": (447, 4097, (3126, 10, 10, 10, 10, 10, 28, 28, 10, 101, 754)),
+    "Tract": (687, 4102, (1567, 8, 5, 5, 5, 5, 1933, 20, 5, 67, 482)),
+    "Block_Group": (1256, 4099, (1705, 3, 3, 3, 3, 3, 1055, 9, 3, 24, 1288)),
+    "Block": (165, 4097, (5, 9, 5, 5, 5, 5, 21, 21, 5, 71, 3945)),
 }
 """Level -> its share of the loss in 4099ths, and the shares of queries within it: their denominator, and numerators in the order of
 `QUERIES`. 0 means that the query was not measured."""
