@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import CsvFile, read_csv
 
@@ -40,7 +40,7 @@ def _column(file: CsvFile, name: str, form: tuple[str, str]) -> list[str]:
     return [fields[place] for _, fields in file.rows]
 
 
-def _counts(file: CsvFile, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+def _counts(file: CsvFile, columns: Sequence[str]) -> Ints:
     """Columns of counts as an array, shape (rows, columns)."""
     return np.array([list(map(int, _column(file, name, _COUNT))) for name in columns], dtype=np.int64).T
 
@@ -217,22 +217,22 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
     census, das = _counts(file, ["pop2010_census", "pop2010_das"]).T
     origin = _counts(file, [f"{name}_das" for name in _ORIGINS])
     sexes = _counts(file, ["male_das", "female_das"])
-    age_columns = {sex: [f"{sex}_age{i:02d}_das" for i in range(1, len(_AGES) + 1)] for sex in _SEXES}
-    ages = np.stack([_counts(file, columns) for columns in age_columns.values()], axis=1)
+    groups = range(1, len(_AGES) + 1)
+    ages = np.stack([_counts(file, [f"{sex}_age{i:02d}_das" for i in groups]) for sex in _SEXES], axis=1)
     _check_sum(file, origin.sum(axis=1), das, "the origins")
     for i, sex in enumerate(_SEXES.values()):
         _check_sum(file, ages[:, i].sum(axis=1), sexes[:, i], f"the ages of {sex}s")
     _check_sum(file, sexes.sum(axis=1), das, "males and females")
-    tables = {
-        "demonstration": (["county"], das, "Population of counties, demonstration"),
-        "demonstration_origin": (["county", "origin"], origin, "Population by origin, demonstration"),
-        "demonstration_age": (["county", "sex", "age"], ages, "Population by sex and age, demonstration"),
-    }
-    return xr.Dataset(
-        {"census": (["county"], census, {"title": "Population of counties, 2010 Census"})}
-        | {
-            name: (dims, values, {"title": title, "postprocessing": POST_PROCESSED})
-            for name, (dims, values, title) in tables.items()
+    found = xr.Dataset(
+        {
+            "census": (["county"], census, {"title": "Population of counties, 2010 Census"}),
+            "demonstration": (["county"], das, {"title": "Population of counties, demonstration"}),
+            "demonstration_origin": (["county", "origin"], origin, {"title": "Population by origin, demonstration"}),
+            "demonstration_age": (
+                ["county", "sex", "age"],
+                ages,
+                {"title": "Population by sex and age, demonstration"},
+            ),
         },
         coords={
             "county": county,
@@ -247,9 +247,12 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
             "licence": _LICENCE,
         },
     )
+    for name in ("demonstration", "demonstration_origin", "demonstration_age"):
+        found[name].attrs["postprocessing"] = POST_PROCESSED
+    return found
 
 
-def _check_sum(file: CsvFile, parts: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], what: str) -> None:
+def _check_sum(file: CsvFile, parts: Ints, whole: Ints, what: str) -> None:
     wrong = np.flatnonzero(parts != whole)
     if wrong.size:
         row = int(wrong[0])

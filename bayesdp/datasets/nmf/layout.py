@@ -25,8 +25,6 @@ from bayesdp.storage.guarded import Limits, in_child
 
 KINDS = ("DPQuery", "Constraint")
 
-_PUERTO_RICO = "72"
-
 
 def _below(folder: Path, root: Path) -> list[Path]:
     """All files, sorted, and folders that have none with rows. Hidden folders, such as of temporary files, are not entered."""
@@ -140,17 +138,18 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
     root = Path(path)
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder")
-    found = [root] if _has_levels(root, product) else []
+    prefix = "PR" if state == "72" else "US"
+    there = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name.endswith(product.suffix))
+    if _has_levels(root, product):
+        found = [root]
+    else:
+        found = [folder for folder in there if folder.name.startswith(prefix)] or (there if len(there) == 1 else [])
     if not found:
-        prefix = "PR" if state == _PUERTO_RICO else "US"
-        there = sorted(own for own in root.iterdir() if own.is_dir() and own.name.endswith(product.suffix))
-        found = [own for own in there if own.name.startswith(prefix)] or (there if len(there) == 1 else [])
-        if not found:
-            names = sorted(own.name for own in root.iterdir())
-            raise FileNotFoundError(
-                f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
-                f"there are {shown(names) if names else 'no files'}{_further_down(root, product)}"
-            )
+        names = sorted(entry.name for entry in root.iterdir())
+        raise FileNotFoundError(
+            f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
+            f"there are {shown(names) if names else 'no files'}{_further_down(root, product)}"
+        )
     if len(found) > 1:
         raise ValueError(
             f"{root} has several folders of the product {product.name!r}: {shown(str(own) for own in found)}"

@@ -68,9 +68,8 @@ def read_nmf(
 ) -> MeasurementFile:
     """Read noisy measurement files of the 2020 Census, or its demonstration files of the 2010 Census, as a release.
 
-    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first,
-    and values of the rows that are asked for only, a few megabytes at a time, so that memory goes with what is read and not with the
-    files.
+    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first, and then
+    the values that are asked for, a few megabytes at a time: memory goes with what is read and not with the files.
 
     Parameters
     ----------
@@ -111,15 +110,15 @@ def read_nmf(
     from which its sigma is worked out (from 1 on ``sigma**2`` is the variance, below it is more). Constraints that say that
     sums of cells are 0 become cells that are 0. Totals of states are exact, but not in the files of persons: see `totals`.
 
-    **Fifteen blocks of 2020** were given other codes after the noise was drawn. Which ones is listed by the Bureau (in the README of
-    its least-squares estimates), and not known here: nothing is moved, and `codes` tells for each block the code that is in the
-    file. Whoever joins blocks with published tables by code finds those fifteen missing, or in another place.
+    **Fifteen blocks of 2020** were given other codes after the noise was drawn (listed in the README of the Bureau's least-squares
+    estimates). Nothing is moved: `codes` tells the code in the file, and whoever joins blocks with published tables by code finds
+    those fifteen missing, or in another place.
 
     **Demonstration files** of the 2010 Census (2023, ``2010-pl94-nmf-state-partitioned`` and ``2010-dhc-nmf-county-partitioned``) were
-    made by the same system of answers recoded into the form of 2020, and are read as those of 2020 are, by states or by states and
-    counties below them. Nobody here has seen one. So nothing is guessed: give the folder in which the ``<Level>.parquet`` are; what is
-    not as in 2020 is refused with what was found, and levels, folders and columns that are not known besides are in ``unused``. Codes
-    are those of 2010; a total of a state is taken as that of the branches that are there, and both must be where 2020 had both.
+    made by the same system of answers recoded into the form of 2020, and are read as those of 2020 are. Nobody here has seen one, so
+    nothing is guessed: give the folder in which the ``<Level>.parquet`` are. What is not as in 2020 is refused with what was found;
+    levels, folders and columns that are not known are in ``unused``. Codes are those of 2010; a total of a state is that of the
+    branches that are there, and both must be where 2020 had both.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.
 
