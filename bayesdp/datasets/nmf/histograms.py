@@ -238,23 +238,18 @@ _HHGQ = (
     "other_noninstitutional",
 )  # fmt: skip
 
-
 _HISPANIC = Axis.of("hispanic", ("not_hispanic", "hispanic"))
 _RACE = Axis.of("cenrace", tuple("-".join(races) for races in RACE_SETS))
 
-PL94_PERSON = Histogram(
-    (
-        Axis.of(
-            "hhgq",
-            _HHGQ,
-            of_ranges("hhinstlevels", 8, (0, 1, 5), ("household", "institutional", "noninstitutional")),
-            Binning("gqNursingTotal", 8, ("nursing",), ((3,),)),
-        ),
-        Axis.of("votingage", ("under_18", "voting_age"), Binning("nonvoting", 2, ("under_18",), ((0,),))),
-        _HISPANIC,
-        _RACE,
-    )
+_QUARTERS = Axis.of(
+    "hhgq",
+    _HHGQ,
+    of_ranges("hhinstlevels", 8, (0, 1, 5), ("household", "institutional", "noninstitutional")),
+    Binning("gqNursingTotal", 8, ("nursing",), ((3,),)),
 )
+_VOTING_AGE = Axis.of("votingage", ("under_18", "voting_age"), Binning("nonvoting", 2, ("under_18",), ((0,),)))
+
+PL94_PERSON = Histogram((_QUARTERS, _VOTING_AGE, _HISPANIC, _RACE))
 """Persons of the redistricting file: 8 x 2 x 2 x 63 = 2,016 cells a geounit."""
 
 PL94_UNIT = Histogram((Axis.of("h1", ("vacant", "occupied")),))
@@ -282,50 +277,34 @@ _AGE_ZEROS = {
 }  # fmt: skip
 """Selections of ages in constraints -> the ages that they leave out, from the first to before the second."""
 
-
-DHC_PERSON = Histogram(
-    (
-        Axis.of(
-            "relgq",
-            _RELATIONSHIPS + _GQ,
-            of_ranges(
-                "relgq_4_groups",
-                42,
-                (0, 2, 18, 33),
-                ("householder", "other in household", "institutional", "noninstitutional"),
-            ),
-            of_ranges("popSehsdTargetsRelship", 42, range(19), (*_RELATIONSHIPS, "group quarters")),
-            of_ranges("relship_and_eight_level_GQ", 42, (*range(18), *_GQ_STARTS), (*_RELATIONSHIPS, *_HHGQ[1:])),
-            Binning(
-                "gq_constr_groups",
-                42,
-                ("household", "residential school", "adult correctional", "college and other", "military", "other"),
-                (
-                    tuple(range(18)),
-                    (32,),
-                    tuple(range(18, 23)),
-                    (33, *range(37, 42)),
-                    (23, 31, 34, 35),
-                    (*range(24, 31), 36),
-                ),
-            ),
-            of_ranges("hhgq", 42, (0, *_GQ_STARTS), _HHGQ),
-            of_ranges("gqlevels", 42, (0, *range(18, 42)), ("household", *_GQ)),
-            *(Binning(f"relgq{i}", 42, (label,), ((i,),)) for i, label in enumerate(_RELATIONSHIPS + _GQ)),
-        ),
-        Axis.of("sex", ("male", "female")),
-        Axis.of(
-            "age",
-            tuple(str(age) for age in range(116)),
-            of_ranges("age_18_64_116", 116, (0, 18, 65)),
-            of_ranges("age_10_groups", 116, (0, 3, 15, 16, 17, 18, 20, 25, 30, 35)),
-            of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
-            of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
-            of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
-            *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
-        ),
-        _HISPANIC,
-        _RACE,
-    )
+_RELGQ = Axis.of(
+    "relgq",
+    _RELATIONSHIPS + _GQ,
+    of_ranges(
+        "relgq_4_groups", 42, (0, 2, 18, 33), ("householder", "other in household", "institutional", "noninstitutional")
+    ),
+    of_ranges("popSehsdTargetsRelship", 42, range(19), (*_RELATIONSHIPS, "group quarters")),
+    of_ranges("relship_and_eight_level_GQ", 42, (*range(18), *_GQ_STARTS), (*_RELATIONSHIPS, *_HHGQ[1:])),
+    Binning(
+        "gq_constr_groups",
+        42,
+        ("household", "residential school", "adult correctional", "college and other", "military", "other"),
+        (tuple(range(18)), (32,), tuple(range(18, 23)), (33, *range(37, 42)), (23, 31, 34, 35), (*range(24, 31), 36)),
+    ),
+    of_ranges("hhgq", 42, (0, *_GQ_STARTS), _HHGQ),
+    of_ranges("gqlevels", 42, (0, *range(18, 42)), ("household", *_GQ)),
+    *(Binning(f"relgq{i}", 42, (label,), ((i,),)) for i, label in enumerate(_RELATIONSHIPS + _GQ)),
 )
+_AGE = Axis.of(
+    "age",
+    tuple(str(age) for age in range(116)),
+    of_ranges("age_18_64_116", 116, (0, 18, 65)),
+    of_ranges("age_10_groups", 116, (0, 3, 15, 16, 17, 18, 20, 25, 30, 35)),
+    of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
+    of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
+    of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
+    *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
+)
+
+DHC_PERSON = Histogram((_RELGQ, Axis.of("sex", ("male", "female")), _AGE, _HISPANIC, _RACE))
 """Persons of the demographic and housing characteristics file: 42 x 2 x 116 x 2 x 63 = 1,227,744 cells a geounit."""

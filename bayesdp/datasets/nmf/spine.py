@@ -225,35 +225,35 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     up = there[::-1]
     leaf = up[0]
     node_of_leaf = {leaf: np.arange(len(geocodes[leaf]), dtype=np.int64)}
-    for level in up[1:]:
+    ancestors = geocodes[leaf]  # of each leaf, at the level below
+    for below, level in pairwise(up):
         place = {geocode: i for i, geocode in enumerate(geocodes[level])}
         lengths = {len(geocode) for geocode in place}
-        parents = [[own[:n] for n in lengths if level == "US" or own[:n] in place] for own in geocodes[leaf]]
-        for own, found_above in zip(geocodes[leaf], parents, strict=True):
-            if not found_above:
+        parents: list[str] = []
+        for geocode, ancestor in zip(geocodes[leaf], ancestors, strict=True):
+            above = [geocodes["US"][0]] if level == "US" else [geocode[:n] for n in lengths if geocode[:n] in place]
+            if not above:
                 raise ValueError(
-                    f"{folder.at(leaf)}: {own} has no geounit of the level {level} above it in {folder.at(level)}; there are "
+                    f"{folder.at(leaf)}: {geocode} has no geounit of the level {level} above it in {folder.at(level)}; there are "
                     f"{shown(place)}"
                 )
-            if len(found_above) > 1:
+            if len(above) > 1:
                 raise ValueError(
-                    f"{folder.at(level)}: {own} is below several geounits of the level {level}: {shown(found_above)}"
+                    f"{folder.at(level)}: {geocode} is below several geounits of the level {level}: {shown(above)}"
                 )
-        nodes = [0 if level == "US" else place[found_above] for [found_above] in parents]
-        node_of_leaf[level] = np.asarray(nodes, dtype=np.int64)
-        childless = np.setdiff1d(np.arange(len(place)), node_of_leaf[level])
-        if childless.size:
+            if level != "US" and not ancestor.startswith(above[0]):
+                raise ValueError(
+                    f"{folder.at(below)}: {ancestor} is not below {level} {above[0]}, its geocode starts otherwise"
+                )
+            parents.append(above[0])
+        node_of_leaf[level] = np.asarray([place[parent] for parent in parents], dtype=np.int64)
+        childless = sorted(set(place) - set(parents))
+        if childless:
             raise ValueError(
-                f"{folder.at(leaf)}: there is no geounit of the level {leaf} below {level} {geocodes[level][int(childless[0])]}"
-                f"{f' and {childless.size - 1} more' if childless.size > 1 else ''}: files are missing, or read fewer levels"
+                f"{folder.at(leaf)}: there is no geounit of the level {leaf} below {level} {childless[0]}"
+                f"{f' and {len(childless) - 1} more' if childless[1:] else ''}: files are missing, or read fewer levels"
             )
-    for below, above in pairwise(up):
-        for node, parent in zip(node_of_leaf[below], node_of_leaf[above], strict=True):
-            own, upper = geocodes[below][int(node)], geocodes[above][int(parent)]
-            if above != "US" and not own.startswith(upper):
-                raise ValueError(
-                    f"{folder.at(below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
-                )
+        ancestors = parents
     return Spine(tuple(up), {level: tuple(geocodes[level]) for level in up}, node_of_leaf)
 
 

@@ -49,12 +49,8 @@ def synthetic_spine(
     """
     if len(state) != 2 or not state.isdigit():
         raise ValueError(f"state must have two digits, got {state!r}")
-    for count, name, most in (
-        (counties, "counties", 999),
-        (tracts, "tracts", 9999),
-        (groups, "groups", 9),
-        (blocks, "blocks", 999),
-    ):
+    largest = ((counties, "counties", 999), (tracts, "tracts", 9999), (groups, "groups", 9), (blocks, "blocks", 999))
+    for count, name, most in largest:
         if positive_integer(count, name) > most:
             raise ValueError(f"{name} must be at most {most}, got {count}")
     branch = "1" if aian else "0"
