@@ -62,14 +62,7 @@ class WikimediaTerms:
 
     @classmethod
     def on(cls, day: dt.date | str, country: str) -> WikimediaTerms:
-        """The documented terms of a country on a day.
-
-        Parameters
-        ----------
-        day : datetime.date or str
-            Such as "2023-02-06".
-        country : str
-            Its code, such as "AU".
+        """The documented terms of a country, by its code ("AU"), on a day ("2023-02-06").
 
         Raises
         ------
@@ -205,13 +198,7 @@ class WikimediaViews:
         return tuple(found)
 
     def release(self, *, candidates: Any = None) -> Release:
-        """A release of the published rows, and of the missing ones as far as candidates are stated.
-
-        Parameters
-        ----------
-        candidates : optional
-            As in `censored`; None for `measured`.
-        """
+        """A release of the published rows (`measured`), or of the missing ones besides, where candidates are stated (`censored`)."""
         noisy = self.measured() if candidates is None else self.censored(candidates=candidates)
         return Release.from_published(self.frame, noisy)
 

@@ -96,9 +96,9 @@ class Folder:
         found = (own.name.removesuffix(".parquet") for own in _told(self.path.iterdir()))
         return sorted(set(found) - set(product.levels))
 
-    def branches(self, level: str) -> set[str]:
-        """The first three digits of the geocodes of a level, as its partitions state them; empty where there are none."""
-        numbers = (_partition(folder).get("State") for folder in self.at(level).glob("*/State=*"))
+    def branches(self, *levels: str) -> set[str]:
+        """The first three digits of the geocodes of some levels, as their partitions state them; empty where there are none."""
+        numbers = {_partition(own).get("State") for level in levels for own in self.at(level).glob("*/State=*")}
         return {f"{number:03d}" for number in numbers if number is not None}
 
 
@@ -208,10 +208,14 @@ class Place:
     """Where the rows of a file are that are wanted, and what they are called."""
 
     file: Path
-    groups: dict[int, Ints]  # row group -> rows of it
-    keys: list[tuple[str, str]]  # geocode and query of each, in that order
+    groups: dict[int, list[tuple[int, str, str]]]  # row group -> rows of it: number, geocode and query
     columns: tuple[str, ...]  # all of the file
     rows: int  # how many the file has
+
+    @property
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """Geocode and query of each row."""
+        return ((geocode, name) for rows in self.groups.values() for _, geocode, name in rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,13 +278,12 @@ def find_rows(file: Path, prefix: str) -> Place:
 
 def _find_rows(file: Path, prefix: str) -> Place:
     branch = branch_of(file)
-    groups: dict[int, Ints] = {}
-    keys: list[tuple[str, str]] = []
+    groups: dict[int, list[tuple[int, str, str]]] = {}
     with _open(file) as opened:
         for group in range(opened.metadata.num_row_groups):
             if not _within(opened.metadata.row_group(group), prefix, file, branch):
                 continue
-            found: list[int] = []
+            found: list[tuple[int, str, str]] = []
             first = 0
             for batch in _batches(opened, file, group, _KEYS, _KEY_ROWS):
                 geocodes, rows = _distinct(batch.column("geocode"), "geocode", file)
@@ -288,13 +291,13 @@ def _find_rows(file: Path, prefix: str) -> Place:
                 for geocode in geocodes:
                     _check_branch(file, branch, geocode)
                 wanted = [geocode.startswith(prefix) for geocode in geocodes]
-                inside = [i for i, place in enumerate(rows) if wanted[place]]
-                found += [first + i for i in inside]
-                keys += [(geocodes[rows[i]], names[queries[i]]) for i in inside]
+                for number, (row, query) in enumerate(zip(rows, queries, strict=True), first):
+                    if wanted[row]:
+                        found.append((number, geocodes[row], names[query]))
                 first += batch.num_rows
             if found:
-                groups[group] = np.asarray(found, dtype=np.int64)
-        return Place(file, groups, keys, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+                groups[group] = found
+        return Place(file, groups, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
 
 
 def _distinct(column: Any, name: str, file: Path) -> tuple[list[str], list[int]]:
@@ -339,18 +342,15 @@ def _read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iter
     with _open(place.file) as opened:
         there = opened.schema_arrow.names
         columns = [name for name in ("query_shape", "value", "variance", "sign", *axes) if name in there]
-        start = 0
         for group, rows in place.groups.items():
-            keys = place.keys[start : start + len(rows)]
-            start += len(rows)
-            wanted = deque(i for i, (_, name) in enumerate(keys) if name in names)
+            wanted = deque(row for row in rows if row[2] in names)
             if not wanted:
                 continue
             first = 0
             for batch in _batches(opened, place.file, group, columns, _batch_size(opened, group)):
-                while wanted and rows[wanted[0]] < first + batch.num_rows:
-                    i = wanted.popleft()
-                    yield _row(place.file, keys[i], batch, int(rows[i]) - first, axes)
+                while wanted and wanted[0][0] < first + batch.num_rows:
+                    number, geocode, name = wanted.popleft()
+                    yield _row(place.file, geocode, name, batch, number - first, axes)
                 first += batch.num_rows
                 if not wanted:
                     break
@@ -367,11 +367,11 @@ def _batch_size(opened: Any, group: int) -> int:
     return int(np.clip(_BATCH_BYTES // max(1, 8 * size // max(1, own.num_rows)), 1, 8192))
 
 
-def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[str]) -> Row:
-    def cell(name: str) -> Any:
-        return batch.column(name)[i].as_py() if name in batch.schema.names else None
+def _row(file: Path, geocode: str, name: str, batch: Any, i: int, axes: Sequence[str]) -> Row:
+    def cell(column: str) -> Any:
+        return batch.column(column)[i].as_py() if column in batch.schema.names else None
 
-    where = f"{file}: geocode {key[0]}, {key[1]}"
+    where = f"{file}: geocode {geocode}, {name}"
     value = batch.column("value")[i]
     if not value.is_valid:
         raise ValueError(f"{where}: there is no value")
@@ -383,12 +383,13 @@ def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[st
         whole = listed.cast(arrow.int64())
     except arrow.ArrowInvalid as large:
         raise ValueError(f"{where}: value has a number beyond 64 bits: {large}") from large
-    shape, variance, sign, *bins = (cell(name) for name in ("query_shape", "variance", "sign", *axes))
+    shape, variance, sign, *bins = (cell(column) for column in ("query_shape", "variance", "sign", *axes))
     return Row(
         where,
         file,
-        *key,
-        tuple(None if name is None else str(name) for name in bins),
+        geocode,
+        name,
+        tuple(None if cut is None else str(cut) for cut in bins),
         None if shape is None else tuple(int(n) for n in shape),
         np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64),
         float("nan") if variance is None else float(variance),

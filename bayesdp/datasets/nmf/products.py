@@ -130,12 +130,7 @@ def sigma_squared(level: str, query: str) -> Fraction | None:
 
     The noise is discrete Gaussian, and this is ``1 / (rho * share of the level * share of the query)``: one record that changes
     moves two cells by one. Geounits that the optimised spine bypasses have more, so that of a file the column ``variance`` counts.
-
-    Parameters
-    ----------
-    level : {"US", "State", "County", "Tract", "Block_Group", "Block"}
-    query : str
-        Such as ``"hispanic * cenrace"``.
+    Levels are "US", "State", "County", "Tract", "Block_Group" and "Block", queries such as ``"hispanic * cenrace"``.
 
     Examples
     --------

@@ -63,12 +63,7 @@ _CODES: Mapping[str, Callable[[str], str | None]] = {
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The geounits that were read, and their ordinary codes.
-
-    Parameters
-    ----------
-    geounits : mapping
-        Level -> geocodes.
+    """The geounits that were read (level -> geocodes), and their ordinary codes.
 
     Examples
     --------
@@ -160,9 +155,9 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
             place = find_rows(file, prefix)
             for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
                 _check_form(file, level, geocode)
-            if place.keys or not place.rows:
+            if place.groups or not place.rows:
                 found[level][kind].append(place)
-    if not any(place.keys for own in found.values() for places in own.values() for place in places):
+    if not any(place.groups for own in found.values() for places in own.values() for place in places):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
 
@@ -186,7 +181,7 @@ def _check_form(file: Path, level: str, geocode: str) -> None:
 
 
 def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: Sequence[str]) -> str:
-    states: set[str] = set().union(*(folder.branches(level) for level in levels))
+    states = folder.branches(*levels)
     message = f"{folder.path}: there is no geography {geography!r} at the levels {shown(levels, 8)}"
     if states and not any(prefix[:3] in states for prefix in prefixes):
         return f"{message}; branches of states that are there are {shown(sorted(states), 8)}"
@@ -330,8 +325,8 @@ def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> 
 
 def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> Mask:
     branches = {"0" + key, "1" + key}
-    there = {own for level in folder.levels for own in folder.branches(level)} & branches
-    there |= {leaf[:3] for leaf in spine.leaves} & branches
+    there = folder.branches(*folder.levels) | {leaf[:3] for leaf in spine.leaves}
+    there &= branches
     missing = sorted(branch for branch in there if not branch.startswith(tuple(prefixes)))
     if missing or not there:
         raise ValueError(
