@@ -355,11 +355,6 @@ def statsnz_age_by_sex(electorates: str = "general", law: NoiseLaw | None = None
         Law of a published number given the count; by default the one that the office publishes, `RandomRounding` to base 3: a
         multiple of 3 stays, another count goes to the nearer multiple with probability 2/3.
 
-    Raises
-    ------
-    ValueError
-        If `electorates` is neither.
-
     Notes
     -----
     Source: Stats NZ, 2013 Census of Population and Dwellings, electorate tables 1 and 1a, as in the data set ``nzcensus2013``; five of

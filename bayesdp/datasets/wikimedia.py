@@ -28,14 +28,7 @@ from bayesdp.release import Release
 
 @dataclass(frozen=True)
 class WikimediaTerms:
-    """The law of the noise, and the number that a noisy count had to be above to be published.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of whole numbers.
-    threshold : int
-        Rows are published if their noisy count is above it.
+    """The law of the noise, of whole numbers, and the number that a noisy count had to be above to be published.
 
     Raises
     ------
@@ -207,8 +200,7 @@ class WikimediaViews:
         if stated is True:
             could = np.ones(shape, dtype=np.bool_)
         elif isinstance(stated, (np.ndarray, xr.DataArray)) and stated.dtype == np.bool_:
-            labels = {dim: list(self.published[dim].values) for dim in self.published.dims}
-            could = np.array(Identity(labels).align(stated, "candidates"), dtype=np.bool_)
+            could = np.array(Identity(self.frame).align(stated, "candidates"), dtype=np.bool_)
         else:
             raise TypeError(
                 "candidates must be True (every country and page of the table could have been published), or a boolean array or "
@@ -217,9 +209,7 @@ class WikimediaViews:
             )
         outside = np.argwhere(~could & ~np.isnan(self.published.values))
         if len(outside):
-            country, page = (
-                str(self.published[d].values[i]) for d, i in zip(("country", "page"), outside[0], strict=True)
-            )
+            country, page = (str(labels[i]) for labels, i in zip(self.frame.labels, outside[0], strict=True))
             raise ValueError(
                 f"candidates leaves out {printable(country)}, {printable(page)}, which was published ({len(outside)} in all)"
             )
@@ -290,8 +280,7 @@ def read_wikimedia(
       the noise of the historical files (scale 30, above 450). Others found that on some days of that time the rows of the United
       States have the Gaussian noise nevertheless; a row that is not above 450 then shows it, is refused, and `terms` says
       ``{"US": "gaussian-lower"}``.
-    * A row is missing if its noisy number was not above the threshold, or if there was none: pages with 150 views or fewer in the
-      world that day, and protected countries, were no candidates. See `WikimediaViews.censored`.
+    * A row is missing if its noisy number was not above the threshold, or if there was none: see `WikimediaViews.censored`.
     * What is counted are the first ten different pages of a device a day from 2023, and all views before, which for those days
       protects 30 or 300 views of a day.
 

@@ -106,14 +106,7 @@ def _level_sums(
     part = SumPart(frame, (level.lower(), *cells.kept(bins)))
     position = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
     orders = [[position[str(label)] for label in part.answer_labels[0]]]
-    for cut, binning in zip(cells.cuts, bins, strict=True):
-        if len(binning.members) == 1:
-            orders.append([0])
-        elif len(binning.members) == len(cut.members):
-            orders.append(cut.groups_in(binning).tolist())
-        else:
-            labels = part.answer_labels[part.keep.index(binning.name)]
-            orders.append([binning.labels.index(str(label)) for label in labels])
+    orders += [list(dict.fromkeys(cut.groups_in(own).tolist())) for cut, own in zip(cells.cuts, bins, strict=True)]
     return part, lambda values: values[np.ix_(*orders)].reshape(part.shape)
 
 

@@ -293,8 +293,8 @@ def published_codes(*names: str) -> pd.DataFrame:
     'White alone'
     """
     _, lines = _lines_of(*names)
-    index = pd.Index([line.code for line in lines], name="code")
-    return pd.DataFrame({"label": [line.label for line in lines], "depth": [line.depth for line in lines]}, index=index)
+    rows = [(line.code, line.label, line.depth) for line in lines]
+    return pd.DataFrame(rows, columns=["code", "label", "depth"]).set_index("code")
 
 
 def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:

@@ -94,13 +94,11 @@ def read_nmf(
 
     Raises
     ------
-    ImportError
-        Without pyarrow.
-    FileNotFoundError, ValueError
-        If there is no such folder; if there is no such geography, level or query (those that there are are listed); a file is cut
-        short, or lacks columns; a variance is missing or not positive; geounits or levels are missing; exact answers contradict one
-        another; or folders, partitions, columns or geocodes are not as they are known here (see Notes). The message names the file and
-        the geocode.
+    ImportError, FileNotFoundError, ValueError
+        Without pyarrow; if there is no such folder; if there is no such geography, level or query (those that there are are listed); a
+        file is cut short, or lacks columns; a variance is missing or not positive; geounits or levels are missing; exact answers
+        contradict one another; or folders, partitions, columns or geocodes are not as they are known here (see Notes). The message
+        names the file and the geocode.
     NotImplementedError
         If the table has more than `max_cells` cells. Read fewer levels, or give `queries` or `cells` for coarser cells.
 

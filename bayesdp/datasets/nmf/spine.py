@@ -278,15 +278,14 @@ def exact_totals(
 
 def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | None:
     """The totals as those of all labels of one group, which the hierarchy's kernel knows as a level."""
+    inside = np.stack([mask for _, mask, _ in rest])
+    if np.any(inside.sum(axis=0) != 1):
+        return None
+    areas = inside.argmax(axis=0).tolist()  # of each leaf
     for name, dim, labels in frame.groups:
-        if dim != frame.dims[0]:
-            continue
-        masks = {label: np.asarray([own == label for own in labels], dtype=np.bool_) for label in dict.fromkeys(labels)}
-        values = {
-            label: value for label, mask in masks.items() for _, stated, value in rest if np.array_equal(mask, stated)
-        }
-        if len(values) == len(masks) == len(rest):
-            return Exact(Totals(frame, by=name), [values[label] for label in masks])
+        area_of = dict(zip(labels, areas, strict=True)) if dim == frame.dims[0] else {}
+        if area_of and [area_of[label] for label in labels] == areas and len(area_of) == len(rest) == len(set(areas)):
+            return Exact(Totals(frame, by=name), [rest[area][2] for area in area_of.values()])
     return None
 
 

@@ -108,13 +108,9 @@ def write_synthetic_nmf(
 
     Raises
     ------
-    ImportError
-        Without pyarrow.
-    FileExistsError
-        If the folder is there already.
-    ValueError
-        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
-        not of the level, or a variance is not known.
+    ImportError, FileExistsError, ValueError
+        Without pyarrow; if the folder is there already; if a histogram has another shape, negative numbers, or minors in nursing homes
+        while constraints are asked for, a geocode is not of the level, or a variance is not known.
     """
     described = product_of(product)
     by_county = choice(partitions, ("state", "county"), "partitions") == "county"
