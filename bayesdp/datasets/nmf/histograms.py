@@ -205,7 +205,7 @@ class Cells:
 
 
 def cells_of(
-    histogram: Histogram, asked: Iterable[Sequence[Binning]] | None, stated: Mapping[str, str] | None
+    histogram: Histogram, asked: Sequence[Sequence[Binning]] | None, stated: Mapping[str, str] | None
 ) -> Cells:
     """The cells that a user states, and elsewhere the coarsest that queries are sums of."""
     # `asked`: the queries; None for all there are. `stated`: axis -> name of a binning.
@@ -213,12 +213,11 @@ def cells_of(
     unknown = [name for name in given if name not in histogram.names]
     if unknown:
         raise ValueError(f"cells names {shown(unknown)}, which are no axes; axes are {shown(histogram.names)}")
-    listed = None if asked is None else list(asked)
     cuts = []
     for i, axis in enumerate(histogram.axes):
         name = given.get(axis.name)
         if name is None:
-            cuts.append(axis.binning("detailed") if listed is None else axis.coarsest(bins[i] for bins in listed))
+            cuts.append(axis.binning("detailed") if asked is None else axis.coarsest(bins[i] for bins in asked))
         elif name in (*axis.partitions, axis.name):
             cuts.append(axis.binning(name))
         else:

@@ -69,12 +69,10 @@ class Folder:
         """The folder of a level."""
         return self.path / f"{level}.parquet"
 
-    def files(self, level: str, kind: str, state: str | None = None, county: str | None = None) -> list[Path]:
-        """Files of a level and kind that may hold what is asked for, sorted: the others are not opened."""
-        # `state`: the first three digits of geocodes; partitions may spell their number `State=1`, `State=01` or `State=001`.
-        # `county`: the digits after these, for partitions by county.
+    def files(self, level: str, kind: str, prefix: str) -> list[Path]:
+        """Files of a level and kind that may hold geocodes with a prefix, sorted: the others are not opened."""
         files = _below(self.at(level) / kind, self.root)
-        return [file for file in files if _has_rows(file) and _may_hold(file, state, county)]
+        return [file for file in files if _has_rows(file) and _may_hold(file, prefix)]
 
     def strangers(self, level: str) -> list[tuple[str, str]]:
         """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
@@ -120,9 +118,11 @@ def branch_of(file: Path) -> str | None:
     return None if number is None else f"{number:03d}"
 
 
-def _may_hold(file: Path, state: str | None, county: str | None) -> bool:
+def _may_hold(file: Path, prefix: str) -> bool:
     partition = _partition(file.parent)
-    if state is not None and partition.get("State", int(state)) != int(state):
+    # Three digits of branch and state, which partitions spell `State=1`, `State=01` or `State=001`, and then those of the county.
+    state, county = prefix[:3], prefix[3:]
+    if state and partition.get("State", int(state)) != int(state):
         return False
     number = partition.get("County")
     if number is None or not county:

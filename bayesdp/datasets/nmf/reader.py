@@ -15,9 +15,6 @@ from bayesdp.datasets.nmf.products import PRODUCTS, Product, plain_name, product
 from bayesdp.datasets.nmf.spine import Codes, Found, Spine, exact_totals, find_geounits, prefixes_of, spine_of
 from bayesdp.release import Release
 
-MAX_CELLS = 10_000_000
-"""Largest table that is built, in cells, where a user states no other: about 2 GB while a release is made."""
-
 
 @dataclass(frozen=True, eq=False)
 class MeasurementFile:
@@ -64,7 +61,7 @@ def read_nmf(
     levels: Iterable[str] | None = None,
     totals: Mapping[str, int] | None = None,
     cells: Mapping[str, str] | None = None,
-    max_cells: int = MAX_CELLS,
+    max_cells: int = 10_000_000,
 ) -> MeasurementFile:
     """Read noisy measurement files of the 2020 Census, or its demonstration files of the 2010 Census, as a release.
 
@@ -90,7 +87,7 @@ def read_nmf(
         How finely the axes of the histogram are cut: axis -> ``"detailed"``, ``"*"`` (summed over) or a recode, such as
         ``{"age": "age_38_groups"}``. By default as finely as `queries` need.
     max_cells : int
-        The largest table that is built.
+        The largest table that is built; 10 million cells take about 2 GB while a release is made.
 
     Raises
     ------

@@ -150,8 +150,7 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
     for level, prefix, kind in product(levels, prefixes, KINDS):
         if level == "US" and prefix:
             continue
-        state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
-        for file in folder.files(level, kind, state, county):
+        for file in folder.files(level, kind, prefix):
             place = find_rows(file, prefix)
             for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
                 _check_form(file, level, geocode)
@@ -185,22 +184,20 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
     message = f"{folder.path}: there is no geography {geography!r} at the levels {shown(levels, 8)}"
     if states and not any(prefix[:3] in states for prefix in prefixes):
         return f"{message}; branches of states that are there are {shown(sorted(states), 8)}"
-    first = ""
+    told, branches = "", {prefix[:3] for prefix in prefixes}
     for level in levels:
         if level in ("US", "State"):
             continue
-        branches = {prefix[:3] for prefix in prefixes}
         places = (find_rows(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own))
-        near = {geocode for place in places for geocode, _ in place.keys}
-        if not near:
-            continue
-        codes = [f"{own} ({county_code(own)})" if level == "County" else own for own in sorted(near)]
-        more = f", ... ({len(codes) - 8} more)" if len(codes) > 8 else ""
-        told = f"{message}; of the level {level} there are {', '.join(codes[:8])}{more}"
-        if any(len(own) == len(geography) for own in near):
-            return told
-        first = first or told
-    return first or message
+        near = sorted({geocode for place in places for geocode, _ in place.keys})
+        same = any(len(geocode) == len(geography) for geocode in near)
+        if near and (same or not told):
+            codes = [f"{geocode} ({county_code(geocode)})" if level == "County" else geocode for geocode in near[:8]]
+            more = f", ... ({len(near) - 8} more)" if len(near) > 8 else ""
+            told = f"; of the level {level} there are {', '.join(codes)}{more}"
+        if same:
+            break
+    return message + told
 
 
 def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:

@@ -15,7 +15,7 @@ from bayesdp._validate import Seed, choice, generator_of, integer_array, positiv
 from bayesdp.datasets.nmf.histograms import Binning
 from bayesdp.datasets.nmf.layout import parquet
 from bayesdp.datasets.nmf.measurements import discrete_variance
-from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
+from bayesdp.datasets.nmf.products import RHO, Product, product_of, same_query, share_of
 from bayesdp.noise import DiscreteGaussian
 
 type Variance = float | Callable[[str, str], float] | None
@@ -216,10 +216,7 @@ def _sigma(variance: Variance, product: Product, level: str, query: str) -> floa
             f"variance must be given for {product.name}: the published settings are known here for pl94-person"
         )
     else:
-        known = sigma_squared(level, query)
-        if known is None:
-            raise ValueError(f"the production settings measure no {query!r} at the level {level}")
-        square = float(known)
+        square = float(1 / (RHO * share_of(level, query)))
     sigma = float(np.sqrt(square))
     if np.float32(discrete_variance(sigma)) == 0.0:
         raise ValueError(
