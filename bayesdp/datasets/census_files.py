@@ -88,7 +88,8 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
     ================= ================================================================
 
     Dims ``(county,)``, int64 counts of persons, in the order of the file. County names repeat across states, so the labels carry the
-    state ("Illinois: Adams County"); the coordinate ``state`` groups them, for :class:`bayesdp.Totals`.
+    state ("Illinois: Adams County"); the coordinate ``state`` groups them, for :class:`bayesdp.Totals`. In files of the Census Bureau
+    the lines of states (SUMLEV 040) are compared with the sum of their counties, and left out.
 
     Parameters
     ----------
@@ -101,11 +102,6 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
         If there is no such file; if the columns fit none of the forms, a code is not of two (state) or three (county) digits, a county
         is there twice, a state has two names, a population is not a whole number of at least 0, or (Census Bureau) the counties of a
         state do not add up to the state's own line. The message names the line.
-
-    Notes
-    -----
-    In files of the Census Bureau the lines of states (SUMLEV 040) are no counties: they are compared with
-    the sum of their counties, and left out.
 
     Examples
     --------
@@ -197,9 +193,9 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
     **For comparison, and no release.** The demonstration is post-processed, its attribute ``postprocessing`` says so, and
     :class:`bayesdp.Measured` refuses it.
 
-    Int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims ``(county, origin)``;
-    ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the coordinates ``name``
-    and ``state`` (code). Of origin, sex and age the file has the demonstration only.
+    A Dataset of int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims
+    ``(county, origin)``; ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the
+    coordinates ``name`` and ``state`` (code). Of origin, sex and age the file has the demonstration only.
 
     Parameters
     ----------
@@ -264,10 +260,10 @@ def demonstration_errors(
 ) -> pd.DataFrame:
     """Errors of demonstration counts against those of the census, by size of the unit.
 
-    A row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how many have no
-    error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``; ``largest``, the
-    largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of the sum of all
-    units: 0 where it is kept exactly.
+    A DataFrame with a row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how
+    many have no error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``;
+    ``largest``, the largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of
+    the sum of all units: 0 where it is kept exactly.
 
     Parameters
     ----------

@@ -248,7 +248,7 @@ def read_wikimedia(
     date: dt.date | str | None = None,
     terms: Mapping[str, str | WikimediaTerms] | None = None,
 ) -> WikimediaViews:
-    r"""Read some pages of one day of Wikimedia's differentially private page views.
+    r"""Read some pages of one day of Wikimedia's differentially private page views, as `WikimediaViews`.
 
     The files are those of ``country_project_page``, ``country_project_page_historical`` and
     ``country_project_page_historical_pre_2017`` at analytics.wikimedia.org/published/datasets, one a day. A line has seven fields

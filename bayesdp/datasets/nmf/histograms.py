@@ -226,8 +226,7 @@ def cells_of(
 
 
 RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
-"""White, Black or African American, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some
-other race."""
+"""White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some other race."""
 
 RACE_SETS = tuple(races for size in range(1, 7) for races in itertools.combinations(RACES, size))
 """The values of the axis of races, in the order of the files."""

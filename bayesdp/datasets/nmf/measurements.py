@@ -49,8 +49,7 @@ def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> 
     """The frame of the table: leaves by cells, with the levels above the leaves and the recodes of queries as groups."""
     leaf = spine.leaf.lower()
     source: dict[str, object] = {leaf: list(spine.leaves)}
-    for axis, cut in cells.axes:
-        source[axis.name] = list(cut.labels)
+    source |= {axis.name: list(cut.labels) for axis, cut in cells.axes}
     for level in spine.levels[1:]:
         source[level.lower()] = (leaf, [spine.nodes[level][node] for node in spine.node_of_leaf[level]])
     if spine.leaf != "US":

@@ -280,7 +280,7 @@ def _lines_of(*names: str) -> tuple[Published, tuple[Line, ...]]:
 
 
 def published_codes(*names: str) -> pd.DataFrame:
-    """The lines of published tables: index ``code``, columns ``label`` and ``depth`` (how far the line is set in).
+    """The lines of published tables as a DataFrame: index ``code``, columns ``label`` and ``depth`` (how far the line is set in).
 
     Parameters
     ----------

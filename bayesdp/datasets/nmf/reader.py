@@ -63,7 +63,7 @@ def read_nmf(
     cells: Mapping[str, str] | None = None,
     max_cells: int = 10_000_000,
 ) -> MeasurementFile:
-    """Read noisy measurement files of the 2020 Census, or its demonstration files of the 2010 Census, as a release.
+    """Read noisy measurement files of the 2020 Census, or demonstration files of the 2010 Census, as a `MeasurementFile`.
 
     Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first, and then
     the values that are asked for, a few megabytes at a time: memory goes with what is read and not with the files.

@@ -21,7 +21,6 @@ from bayesdp.noise import DiscreteGaussian
 type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096
-_EXACT = ("US", "total")  # not measured
 _DIGITS = {"US": 1, "State": 3, "County": 8, "Block": 26}
 """Digits of geocodes: of blocks at least as many. Those of a block without its last 18 are the tract, without 16 the group."""
 _CAPACITY = 99_999
@@ -128,7 +127,8 @@ def write_synthetic_nmf(
     for upper in described.levels[: described.levels.index(level) + 1]:
         if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
             continue  # levels that published files do not have
-        sigma = {query: _sigma(variance, described, upper, query) for query in measured if (upper, query) != _EXACT}
+        noisy_here = [query for query in measured if (upper, query) != ("US", "total")]  # which is exact
+        sigma = {query: _sigma(variance, described, upper, query) for query in noisy_here}
         # How the geocodes of a partition start.
         digits = 0 if upper == "US" else 8 if by_county and upper != "State" else 3
         nodes: dict[str, dict[str, list[Ints]]] = {}
