@@ -45,9 +45,8 @@ def _parameter(value: Any, where: str) -> float:
 
 def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], note: str) -> dict[str, Any]:
     """``noise.json`` of columns that stand in one CSV file, each with a law of its own."""
-    queries = list(columns.values())
-    frame = queries[0].frame
-    linear = any(not isinstance(part, SumPart) for query in queries for part in query.parts)
+    frame = next(iter(columns.values())).frame
+    linear = any(not isinstance(part, SumPart) for query in columns.values() for part in query.parts)
     taken = {*columns, *frame.dims, *(name for name, _, _ in frame.groups)}
     if linear and "answer" in taken:
         raise ValueError(

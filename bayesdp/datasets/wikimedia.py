@@ -132,8 +132,6 @@ class WikimediaViews:
         Noisy views, float64, dims ``(country, page)``; NaN where the file has no row.
     terms : tuple of WikimediaTerms
         Law and threshold of each country.
-    day : datetime.date
-    project : str
     at_threshold : bool
         Whether some row of these countries is equal to its threshold. The documentation says that rows are above it; a file that
         has such a row shows that equal ones are published too, and then rows below it only are missing.

@@ -91,8 +91,9 @@ class Folder:
 
     def unknown_levels(self, product: Product) -> list[str]:
         """What is beside the levels of the product."""
-        found = (own.name.removesuffix(".parquet") for own in _told(self.path.iterdir()))
-        return sorted(set(found) - set(product.levels))
+        return sorted(
+            {entry.name.removesuffix(".parquet") for entry in _told(self.path.iterdir())} - set(product.levels)
+        )
 
     def branches(self, *levels: str) -> set[str]:
         """The first three digits of the geocodes of some levels, as their partitions state them; empty where there are none."""

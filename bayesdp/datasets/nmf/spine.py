@@ -310,13 +310,12 @@ def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> 
                 "than counties, and may be in that county: give the total of the state"
             )
         return mask
-    mask = np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
     known = {geocode for own in spine.nodes.values() for geocode in own}
     if key not in known:
         raise ValueError(
             f"totals states that of {key!r}, which was not read; geounits that were are {shown(sorted(known))}"
         )
-    return mask
+    return np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
 
 
 def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> Mask:

@@ -151,10 +151,9 @@ def write_synthetic_nmf(
 def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, constraints: bool) -> dict[str, Ints]:
     if level not in product.levels:
         raise ValueError(f"level must be one of {shown(product.levels, 10)}, got {level!r}")
-    least = _DIGITS.get(level, 9)
     leaves = {}
     for geocode, values in sorted(truth.items()):
-        if not (str(geocode).isdigit() and len(geocode) >= least):
+        if not (str(geocode).isdigit() and len(geocode) >= _DIGITS.get(level, 9)):
             raise ValueError(f"{geocode!r} is no geocode of the level {level}")
         array = integer_array(np.asarray(values), f"truth[{geocode!r}]")
         if array.shape != product.histogram.shape or array.min() < 0:
