@@ -23,10 +23,9 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Mask
+from bayesdp._arrays import Ints, Mask
 from bayesdp._validate import nonnegative_integer, shown
 from bayesdp.datasets.nmf.layout import KINDS, Folder, Place, find_rows
 from bayesdp.frames import Frame
@@ -128,7 +127,7 @@ class Spine:
 
     levels: tuple[str, ...]
     nodes: Mapping[str, tuple[str, ...]]  # level -> geocodes, sorted
-    node_of_leaf: Mapping[str, npt.NDArray[np.int64]]  # level -> the node of each leaf
+    node_of_leaf: Mapping[str, Ints]  # level -> the node of each leaf
 
     @property
     def leaf(self) -> str:
