@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import shown
 from bayesdp.storage.csv_file import CsvFile, read_csv
 
@@ -40,7 +40,7 @@ def _column(file: CsvFile, name: str, form: tuple[str, str]) -> list[str]:
     return [fields[place] for _, fields in file.rows]
 
 
-def _counts(file: CsvFile, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+def _counts(file: CsvFile, columns: Sequence[str]) -> Ints:
     """Columns of counts as an array, shape (rows, columns)."""
     return np.array([list(map(int, _column(file, name, _COUNT))) for name in columns], dtype=np.int64).T
 
@@ -87,17 +87,14 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
     Census Bureau     SUMLEV, STATE, COUNTY, STNAME, CTYNAME, CENSUS2010POP (co-est)
     ================= ================================================================
 
+    Dims ``(county,)``, int64 counts of persons, in the order of the file. County names repeat across states, so the labels carry the
+    state ("Illinois: Adams County"); the coordinate ``state`` groups them, for :class:`bayesdp.Totals`. In files of the Census Bureau
+    the lines of states (SUMLEV 040) are compared with the sum of their counties, and left out.
+
     Parameters
     ----------
     path : path
         CSV in UTF-8 with a header. (The Census Bureau's files are in Latin-1: convert them first.)
-
-    Returns
-    -------
-    xarray.DataArray
-        Dims ``(county,)``, int64 counts of persons, in the order of the file. County names repeat across
-        states, so the labels carry the state ("Illinois: Adams County"); the coordinate ``state`` groups
-        them, for :class:`bayesdp.Totals`.
 
     Raises
     ------
@@ -105,11 +102,6 @@ def read_county_populations(path: str | os.PathLike[str]) -> xr.DataArray:
         If there is no such file; if the columns fit none of the forms, a code is not of two (state) or three (county) digits, a county
         is there twice, a state has two names, a population is not a whole number of at least 0, or (Census Bureau) the counties of a
         state do not add up to the state's own line. The message names the line.
-
-    Notes
-    -----
-    In files of the Census Bureau the lines of states (SUMLEV 040) are no counties: they are compared with
-    the sum of their counties, and left out.
 
     Examples
     --------
@@ -201,17 +193,14 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
     **For comparison, and no release.** The demonstration is post-processed, its attribute ``postprocessing`` says so, and
     :class:`bayesdp.Measured` refuses it.
 
+    A Dataset of int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims
+    ``(county, origin)``; ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the
+    coordinates ``name`` and ``state`` (code). Of origin, sex and age the file has the demonstration only.
+
     Parameters
     ----------
     path : path
         CSV in UTF-8 with a header.
-
-    Returns
-    -------
-    xarray.Dataset
-        Int64 counts of persons: ``census`` and ``demonstration``, dims ``(county,)``; ``demonstration_origin``, dims ``(county,
-        origin)``; ``demonstration_age``, dims ``(county, sex, age)``. Counties are labelled by their codes ("06001"), with the
-        coordinates ``name`` and ``state`` (code). Of origin, sex and age the file has the demonstration only.
 
     Raises
     ------
@@ -224,22 +213,22 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
     census, das = _counts(file, ["pop2010_census", "pop2010_das"]).T
     origin = _counts(file, [f"{name}_das" for name in _ORIGINS])
     sexes = _counts(file, ["male_das", "female_das"])
-    age_columns = {sex: [f"{sex}_age{i:02d}_das" for i in range(1, len(_AGES) + 1)] for sex in _SEXES}
-    ages = np.stack([_counts(file, columns) for columns in age_columns.values()], axis=1)
+    groups = range(1, len(_AGES) + 1)
+    ages = np.stack([_counts(file, [f"{sex}_age{i:02d}_das" for i in groups]) for sex in _SEXES], axis=1)
     _check_sum(file, origin.sum(axis=1), das, "the origins")
     for i, sex in enumerate(_SEXES.values()):
         _check_sum(file, ages[:, i].sum(axis=1), sexes[:, i], f"the ages of {sex}s")
     _check_sum(file, sexes.sum(axis=1), das, "males and females")
-    tables = {
-        "demonstration": (["county"], das, "Population of counties, demonstration"),
-        "demonstration_origin": (["county", "origin"], origin, "Population by origin, demonstration"),
-        "demonstration_age": (["county", "sex", "age"], ages, "Population by sex and age, demonstration"),
-    }
-    return xr.Dataset(
-        {"census": (["county"], census, {"title": "Population of counties, 2010 Census"})}
-        | {
-            name: (dims, values, {"title": title, "postprocessing": POST_PROCESSED})
-            for name, (dims, values, title) in tables.items()
+    found = xr.Dataset(
+        {
+            "census": (["county"], census, {"title": "Population of counties, 2010 Census"}),
+            "demonstration": (["county"], das, {"title": "Population of counties, demonstration"}),
+            "demonstration_origin": (["county", "origin"], origin, {"title": "Population by origin, demonstration"}),
+            "demonstration_age": (
+                ["county", "sex", "age"],
+                ages,
+                {"title": "Population by sex and age, demonstration"},
+            ),
         },
         coords={
             "county": county,
@@ -254,9 +243,12 @@ def read_county_demonstration(path: str | os.PathLike[str]) -> xr.Dataset:
             "licence": _LICENCE,
         },
     )
+    for name in ("demonstration", "demonstration_origin", "demonstration_age"):
+        found[name].attrs["postprocessing"] = POST_PROCESSED
+    return found
 
 
-def _check_sum(file: CsvFile, parts: npt.NDArray[np.int64], whole: npt.NDArray[np.int64], what: str) -> None:
+def _check_sum(file: CsvFile, parts: Ints, whole: Ints, what: str) -> None:
     wrong = np.flatnonzero(parts != whole)
     if wrong.size:
         row = int(wrong[0])
@@ -268,20 +260,17 @@ def demonstration_errors(
 ) -> pd.DataFrame:
     """Errors of demonstration counts against those of the census, by size of the unit.
 
+    A DataFrame with a row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how
+    many have no error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``;
+    ``largest``, the largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of
+    the sum of all units: 0 where it is kept exactly.
+
     Parameters
     ----------
     census, demonstration : xarray.DataArray
         Counts of the same units, one dimension, matched by label, as of :func:`read_county_demonstration`.
     edges : sequence of float
         Increasing counts of the census at which a class of sizes ends and the next begins.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each class that has units, from small to large, and one for ``all``. Columns: ``units``; ``exact``, how many have no
-        error; ``mean``, the mean error (demonstration less census: bias); ``mean_absolute``; ``root_mean_square``; ``largest``, the
-        largest absolute error; ``percent``, the mean absolute error in percent of the mean count; ``total``, the error of the
-        sum of all units: 0 where it is kept exactly.
 
     Raises
     ------

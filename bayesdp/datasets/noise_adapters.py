@@ -23,15 +23,14 @@ def _checked_columns(columns: Any) -> dict[str, Query]:
     """Accept a mapping of the names of columns to queries of one table."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
         raise TypeError(f"columns must map the name of each published column to its query, got {columns!r}")
+    if not columns:
+        raise ValueError("columns must name at least one published column")
+    first = next(iter(columns))
     for name, query in columns.items():
         if not isinstance(query, Query):
             raise TypeError(f"columns[{name!r}] must be a query such as Identity(table), got {type(query).__name__}")
-    if not columns:
-        raise ValueError("columns must name at least one published column")
-    queries = list(columns.values())
-    for name, query in columns.items():
-        if not query.frame.same_cells(queries[0].frame):
-            raise ValueError(f"columns[{name!r}] is about another table than {next(iter(columns))!r}")
+        if not query.frame.same_cells(columns[first].frame):
+            raise ValueError(f"columns[{name!r}] is about another table than {first!r}")
     return dict(columns)
 
 
@@ -46,9 +45,8 @@ def _parameter(value: Any, where: str) -> float:
 
 def _columns_json(columns: Mapping[str, Query], laws: Sequence[NoiseLaw], note: str) -> dict[str, Any]:
     """``noise.json`` of columns that stand in one CSV file, each with a law of its own."""
-    queries = list(columns.values())
-    frame = queries[0].frame
-    linear = any(not isinstance(part, SumPart) for query in queries for part in query.parts)
+    frame = next(iter(columns.values())).frame
+    linear = any(not isinstance(part, SumPart) for query in columns.values() for part in query.parts)
     taken = {*columns, *frame.dims, *(name for name, _, _ in frame.groups)}
     if linear and "answer" in taken:
         raise ValueError(
@@ -78,7 +76,7 @@ _OPENDP = "Noise as stated by OpenDP. It was added to what the transformations b
 def noise_json_of_opendp(
     measurements: Mapping[str, Mapping[str, Any] | str], columns: Mapping[str, Query]
 ) -> dict[str, Any]:
-    """``noise.json`` from measurements of OpenDP.
+    """What a file ``noise.json`` holds, from measurements of OpenDP: for `json.dump`, or `Release.from_csv` as ``noise=``.
 
     Parameters
     ----------
@@ -87,11 +85,6 @@ def noise_json_of_opendp(
         that text read.
     columns : mapping of str to Query
         The same columns with the query that each answers.
-
-    Returns
-    -------
-    dict
-        What a file ``noise.json`` holds, to be written with `json.dump`, or given to `bayesdp.Release.from_csv` as ``noise=``.
 
     Raises
     ------
@@ -126,9 +119,9 @@ def noise_json_of_opendp(
     {'law': 'discrete-laplace', 'b': 4.0}
     """
     named = _checked_columns(columns)
-    given_measurements: Any = measurements
-    if not isinstance(given_measurements, Mapping) or set(measurements) != set(named):
-        given = shown(measurements) if isinstance(given_measurements, Mapping) else type(given_measurements).__name__
+    stated: Any = measurements
+    if not isinstance(stated, Mapping) or set(stated) != set(named):
+        given = shown(stated) if isinstance(stated, Mapping) else type(stated).__name__
         raise ValueError(f"measurements must have one measurement for each of the columns {shown(named)}, got {given}")
     laws = [_opendp_law(measurements[name], f"measurements[{name!r}]") for name in named]
     return _columns_json(named, laws, _OPENDP)
@@ -150,7 +143,13 @@ def _opendp_law(stated: Any, where: str) -> NoiseLaw:
             "transformations"
         )
     scale = _parameter(arguments.get("scale"), f"{where}.scale")
-    integer = _is_integer(_atom(arguments.get("input_domain"), f"{where}.input_domain"), where)
+    kind = _atom(arguments.get("input_domain"), f"{where}.input_domain")
+    integer = kind in _INTEGERS
+    if not integer and kind not in _REALS:
+        raise NotImplementedError(
+            f"{where}: numbers of type {kind!r} are not mapped; mapped are {shown((*_INTEGERS, *_REALS))}. Noise on unsigned or short "
+            "integers stops at the ends of the type, and short floats round"
+        )
     if arguments.get("bounds") is not None:
         raise NotImplementedError(
             f"{where}: with bounds noisy counts stop at them, which is another law; state it yourself"
@@ -200,18 +199,8 @@ def _atom(domain: Any, where: str) -> str:
     return kind
 
 
-def _is_integer(kind: str, where: str) -> bool:
-    if kind in (*_INTEGERS, *_REALS):
-        return kind in _INTEGERS
-    raise NotImplementedError(
-        f"{where}: numbers of type {kind!r} are not mapped; mapped are {shown((*_INTEGERS, *_REALS))}. Noise on unsigned or short "
-        "integers stops at the ends of the type, and short floats round"
-    )
-
-
 _METRICS = ("count", "privacy_id_count")
-_STAGE = re.compile(r"^[ \t]*\d+\.\s+Computed (?:DP )?(\w+)\b(.*)$", re.MULTILINE)
-_NEXT = re.compile(r"^[ \t]*\d+\.\s", re.MULTILINE)
+_STAGE = re.compile(r"^[ \t]*\d+\.\s", re.MULTILINE)
 _MECHANISM = re.compile(r"(Laplace|Gaussian) mechanism:\s+parameter=(\S+)")
 _PIPELINEDP_NOTE = (
     "Noise as stated by PipelineDP. It was added to counts after the contributions of each person were limited, as the report says; "
@@ -220,7 +209,7 @@ _PIPELINEDP_NOTE = (
 
 
 def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[str, Any]:
-    """``noise.json`` from a report of PipelineDP.
+    """What a file ``noise.json`` holds, from a report of PipelineDP: for `json.dump`, or `Release.from_csv` as ``noise=``.
 
     Parameters
     ----------
@@ -230,11 +219,6 @@ def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[
     columns : mapping of str to Query
         The metric of each published column, which is its name in the output (``"count"`` or ``"privacy_id_count"``), and the
         query that it answers.
-
-    Returns
-    -------
-    dict
-        What a file ``noise.json`` holds, to be written with `json.dump`, or given to `bayesdp.Release.from_csv` as ``noise=``.
 
     Raises
     ------
@@ -285,25 +269,23 @@ def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[
 
 def _pipelinedp_law(report: str, metric: str) -> NoiseLaw:
     """The law of one metric by its stage."""
-    stages = [found for found in _STAGE.finditer(report) if found.group(1) == metric]
+    stages = [text for text in _STAGE.split(report)[1:] if re.match(rf"\s*Computed (?:DP )?{metric}\b", text)]
     if len(stages) != 1:
         raise ValueError(
             f"report must have one stage 'Computed DP {metric}', got {len(stages)}; is it of one aggregation?"
         )
-    after = _NEXT.search(report, stages[0].end())
-    text = report[stages[0].start(2) : after.start() if after else len(report)]
-    mechanisms = _MECHANISM.findall(text)
+    mechanisms = _MECHANISM.findall(stages[0])
     if len(mechanisms) != 1:
         raise ValueError(
             f"the stage 'Computed DP {metric}' must state one 'Laplace mechanism:  parameter=...', got {len(mechanisms)}; "
             "reports of early versions do not: state the law yourself"
         )
-    kind, stated = mechanisms[0]
+    [(kind, stated)] = mechanisms
+    where = f"the parameter of {metric!r}"
     try:
         value = float(stated)
     except ValueError:
-        raise ValueError(f"the parameter of {metric!r} is no number: {stated!r}") from None
-    where = f"the parameter of {metric!r}"
+        raise ValueError(f"{where} is no number: {stated!r}") from None
     return Laplace(b=_parameter(value, where)) if kind == "Laplace" else Gaussian(sigma=_parameter(value, where))
 
 
@@ -314,9 +296,9 @@ _TUMULT_NOTE = (
 
 
 _TUMULT_LAWS: Mapping[str, Callable[[float], NoiseLaw]] = {
-    "GEOMETRIC": lambda alpha: DiscreteLaplace(b=alpha),
+    "GEOMETRIC": DiscreteLaplace,
     "DISCRETE_GAUSSIAN": lambda variance: DiscreteGaussian(sigma=math.sqrt(variance)),
-    "LAPLACE": lambda b: Laplace(b=b),
+    "LAPLACE": Laplace,
     "GAUSSIAN": lambda variance: Gaussian(sigma=math.sqrt(variance)),
 }
 
@@ -324,7 +306,7 @@ _TUMULT_LAWS: Mapping[str, Callable[[float], NoiseLaw]] = {
 def noise_json_of_tumult(
     noise_info: Iterable[Mapping[str, Any]] | Mapping[str, Any], columns: Mapping[str, Query]
 ) -> dict[str, Any]:
-    """``noise.json`` from the noise records of Tumult Analytics.
+    """What a file ``noise.json`` holds, from noise records of Tumult Analytics: for `json.dump`, or `Release.from_csv` as ``noise=``.
 
     Parameters
     ----------
@@ -334,11 +316,6 @@ def noise_json_of_tumult(
     columns : mapping of str to Query
         The column of each aggregation in the published file and the query that it answers, in the order of the records. All
         combinations of labels must be published: group by a public ``KeySet``.
-
-    Returns
-    -------
-    dict
-        What a file ``noise.json`` holds, to be written with `json.dump`, or given to `bayesdp.Release.from_csv` as ``noise=``.
 
     Raises
     ------
@@ -376,7 +353,8 @@ def noise_json_of_tumult(
             f"noise_info has {len(records)} records, and columns has {len(named)}: {shown(named)}; each record is of one column, "
             "in the same order"
         )
-    return _columns_json(named, [_tumult_law(own, f"noise_info[{i}]") for i, own in enumerate(records)], _TUMULT_NOTE)
+    laws = [_tumult_law(record, f"noise_info[{i}]") for i, record in enumerate(records)]
+    return _columns_json(named, laws, _TUMULT_NOTE)
 
 
 def _tumult_law(record: Any, where: str) -> NoiseLaw:
@@ -385,13 +363,10 @@ def _tumult_law(record: Any, where: str) -> NoiseLaw:
         raise ValueError(f"{where} must have the keys {shown(sorted(keys))}, got {record!r}")
     stated = record["noise_mechanism"]
     name = str(getattr(stated, "name", stated)).rpartition(".")[2]
-    value, place = record["noise_parameter"], f"{where}['noise_parameter']"
     if name in _TUMULT_LAWS:
-        return _TUMULT_LAWS[name](_parameter(value, place))
+        return _TUMULT_LAWS[name](_parameter(record["noise_parameter"], f"{where}['noise_parameter']"))
     if name == "EXPONENTIAL":
         raise NotImplementedError(
             f"{where}: EXPONENTIAL is the mechanism of a quantile, which is no sum of counts with noise; leave its column out"
         )
-    raise NotImplementedError(
-        f"{where}: the mechanism {name!r} is not mapped; mapped are GEOMETRIC, DISCRETE_GAUSSIAN, LAPLACE and GAUSSIAN"
-    )
+    raise NotImplementedError(f"{where}: the mechanism {name!r} is not mapped; mapped are {', '.join(_TUMULT_LAWS)}")

@@ -48,10 +48,7 @@ def delinquent_children() -> xr.DataArray:
     The standard small example of statistical disclosure limitation, and the sensitive contingency
     table with known margins of Dharangutte et al. (2023), Section 5.
 
-    Returns
-    -------
-    xarray.DataArray
-        Shape (4, 4), dims ``(county, education)``, int64 counts of children; they sum to 135.
+    Shape (4, 4), dims ``(county, education)``, int64 counts of children; they sum to 135.
 
     Notes
     -----
@@ -80,14 +77,9 @@ def delinquent_children() -> xr.DataArray:
 def berkeley_admissions() -> xr.DataArray:
     """Applicants to the six largest graduate departments at Berkeley in 1973: a 2 x 2 x 6 table.
 
-    The textbook case of Simpson's paradox: over all departments men are admitted more often, within most
-    departments women are.
+    The textbook case of Simpson's paradox: over all departments men are admitted more often, within most departments women are.
 
-    Returns
-    -------
-    xarray.DataArray
-        Shape (2, 2, 6), dims ``(sex, admission, department)``, int64 counts of applicants; they sum
-        to 4,526.
+    Shape (2, 2, 6), dims ``(sex, admission, department)``, int64 counts of applicants; they sum to 4,526.
 
     Notes
     -----
@@ -121,14 +113,10 @@ def flights() -> xr.DataArray:
     It has the shape of the campus table in Gao, Gong and Yu (2022), Subspace Differential Privacy, Section 5.2 (14 groups,
     24 hours, 20 buildings), which is not public, and plays its part in the experiments.
 
-    Returns
-    -------
-    xarray.DataArray
-        Shape (14, 24, 20), dims ``(carrier, hour, destination)``, int64 counts of flights, 215,429 in all.
-        Carriers are IATA codes ("UA"), hours the full hour of the scheduled local departure time ("00" to
-        "23"), destinations airport codes ("ORD"); each in order. A destination and a carrier are there if
-        the destination is one of the 20 with most flights, and the carrier flies to one of these: 14 of the
-        16 carriers do. Cancelled flights count, as they were scheduled.
+    Shape (14, 24, 20), dims ``(carrier, hour, destination)``, int64 counts of flights, 215,429 in all. Carriers are IATA codes ("UA"),
+    hours the full hour of the scheduled local departure time ("00" to "23"), destinations airport codes ("ORD"); each in order. A
+    destination and a carrier are there if the destination is one of the 20 with most flights, and the carrier flies to one of these:
+    14 of the 16 carriers do. Cancelled flights count, as they were scheduled.
 
     Notes
     -----
@@ -166,13 +154,9 @@ def flights() -> xr.DataArray:
 def midwest_counties() -> xr.DataArray:
     """Population of 437 counties in five Midwestern states by race, 1990 Census.
 
-    Returns
-    -------
-    xarray.DataArray
-        Shape (437, 5), dims ``(county, race)``, int64 counts of persons. County names repeat across
-        states, so the labels carry the state ("IL: ADAMS"); the coordinate ``state`` along ``county``
-        groups them, for :class:`bayesdp.Totals`. The races are the Census Bureau's five of 1990
-        ("asian" is Asian or Pacific Islander); they add up to the population of the county.
+    Shape (437, 5), dims ``(county, race)``, int64 counts of persons. County names repeat across states, so the labels carry the state
+    ("IL: ADAMS"); the coordinate ``state`` along ``county`` groups them, for :class:`bayesdp.Totals`. The races are the Census
+    Bureau's five of 1990 ("asian" is Asian or Pacific Islander); they add up to the population of the county.
 
     Notes
     -----
@@ -208,11 +192,8 @@ def midwest_counties() -> xr.DataArray:
 def illinois_counties() -> xr.DataArray:
     """Population of the 102 counties of Illinois, 1990 Census.
 
-    Returns
-    -------
-    xarray.DataArray
-        Shape (102,), dims ``(county,)``, int64 counts of persons, with the coordinate ``state``;
-        :func:`midwest_counties` summed over race. The state total is 11,430,602.
+    Shape (102,), dims ``(county,)``, int64 counts of persons, with the coordinate ``state``; :func:`midwest_counties` summed over
+    race. The state total is 11,430,602.
 
     Examples
     --------
@@ -231,18 +212,14 @@ def illinois_counties() -> xr.DataArray:
 def morocco_communes(of: Literal["population", "households"] = "population") -> xr.DataArray:
     """Population of Morocco's 1,503 communes, census of 2024: four levels, down from the country.
 
+    Shape (1503,), dims ``(commune,)``, int64 counts, 36,828,330 persons (9,275,038 households) in all. Names of communes repeat, so
+    the labels carry the province ("Tétouan: Oued Laou"). The coordinates ``province`` (75 labels) and ``region`` (12 labels) along
+    ``commune`` group them, for :class:`bayesdp.Totals`; ``code`` is the code of the Haut-Commissariat au Plan ("01.571.01.03").
+
     Parameters
     ----------
     of : {"population", "households"}
         What is counted: the legal population, or households.
-
-    Returns
-    -------
-    xarray.DataArray
-        Shape (1503,), dims ``(commune,)``, int64 counts, 36,828,330 persons (9,275,038 households) in all. Names of communes
-        repeat, so the labels carry the province ("Tétouan: Oued Laou"). The coordinates ``province`` (75 labels) and ``region``
-        (12 labels) along ``commune`` group them, for :class:`bayesdp.Totals`; ``code`` is the code of the
-        Haut-Commissariat au Plan ("01.571.01.03").
 
     Notes
     -----
@@ -250,10 +227,9 @@ def morocco_communes(of: Literal["population", "households"] = "population") -> 
     ``province``. The other eight, the prefectures of arrondissements of Casablanca, hold no commune: they are parts of one, the
     commune of Casablanca, which is in the prefecture of Casablanca, one of the 75.
 
-    Source: Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024, reusable on the terms of
-    CC BY 4.0; as the columns ``code``, ``name_fr``, ``population_2024`` and ``households_2024`` of the Python package
-    morocco-communes 1.9.1, names and numbers unchanged. The text on licence and changes stands beside the data in
-    ``morocco_2024.LICENSE``.
+    Source: Haut-Commissariat au Plan, Recensement général de la population et de l'habitat 2024, reusable on the terms of CC BY 4.0;
+    as the columns ``code``, ``name_fr``, ``population_2024`` and ``households_2024`` of the Python package morocco-communes 1.9.1,
+    names and numbers unchanged. The text on licence and changes stands beside the data in ``morocco_2024.LICENSE``.
 
     Examples
     --------
@@ -298,6 +274,10 @@ def working_population(
 ) -> Release:
     """Persons at work by area, sex, age and hours, Australian census of 2016, as published: every number perturbed by a cell key.
 
+    The release is of a table with dims ``(code of the smallest areas, sex, age, status)``, shape (23, 2, 13, 4) by default, and larger
+    areas as groups. Status: EWFT and EWPT, employed and worked full time and part time; EAFW, employed and away from work; EHW_NS,
+    hours not stated. Each of the 210 published numbers of an area of any level is a measurement under `law`, eight tables a level.
+
     Parameters
     ----------
     law : NoiseLaw, optional
@@ -311,13 +291,6 @@ def working_population(
     folder : path, optional
         With files named as in the office's DataPack, ``2016Census_W01A_AUS_SA3.csv``, or parts of them, with more of a name
         before ``.csv``; by default states 7 and 8, without SA2.
-
-    Returns
-    -------
-    Release
-        Of a table with dims ``(code of the smallest areas, sex, age, status)``, shape (23, 2, 13, 4) by default, and larger areas as
-        groups. Status: EWFT and EWPT, employed and worked full time and part time; EAFW, employed and away from work; EHW_NS, hours
-        not stated. Each of the 210 published numbers of an area of any level is a measurement under `law`, eight tables a level.
 
     Raises
     ------
@@ -367,6 +340,11 @@ def working_population(
 def statsnz_age_by_sex(electorates: str = "general", law: NoiseLaw | None = None) -> Release:
     """Residents of New Zealand's electorates by age and sex, census of 2013, as published: rounded at random to base 3.
 
+    The release is of a table with dims ``(row_header2, row_header3, col_header2)``, which are electorate, age in groups of five years,
+    and sex; shape (64, 18, 2) or (7, 18, 2). Cells, every margin and the grand total were each rounded on their own, and each is a
+    measurement: eight tables. Lines of islands, of areas outside of electorates (all without a number), of medians of age and of
+    persons of 18 years and over are left out.
+
     Parameters
     ----------
     electorates : {"general", "Māori"}
@@ -374,19 +352,6 @@ def statsnz_age_by_sex(electorates: str = "general", law: NoiseLaw | None = None
     law : NoiseLaw, optional
         Law of a published number given the count; by default the one that the office publishes, `RandomRounding` to base 3: a
         multiple of 3 stays, another count goes to the nearer multiple with probability 2/3.
-
-    Returns
-    -------
-    Release
-        Of a table with dims ``(row_header2, row_header3, col_header2)``, which are electorate, age in groups of five years, and sex;
-        shape (64, 18, 2) or (7, 18, 2). Cells, every margin and the grand total were each rounded on their own, and each is a
-        measurement: eight tables. Lines of islands, of areas outside of electorates (all without a number), of medians of age and of
-        persons of 18 years and over are left out.
-
-    Raises
-    ------
-    ValueError
-        If `electorates` is neither.
 
     Notes
     -----

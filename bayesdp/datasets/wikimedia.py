@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import xarray as xr
 
-from bayesdp._arrays import Mask
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp._validate import positive_integer, shown
 from bayesdp.frames import Frame
@@ -29,14 +28,7 @@ from bayesdp.release import Release
 
 @dataclass(frozen=True)
 class WikimediaTerms:
-    """The law of the noise, and the number that a noisy count had to be above to be published.
-
-    Parameters
-    ----------
-    law : NoiseLaw
-        Of whole numbers.
-    threshold : int
-        Rows are published if their noisy count is above it.
+    """The law of the noise, of whole numbers, and the number that a noisy count had to be above to be published.
 
     Raises
     ------
@@ -63,14 +55,7 @@ class WikimediaTerms:
 
     @classmethod
     def on(cls, day: dt.date | str, country: str) -> WikimediaTerms:
-        """The documented terms of a country on a day.
-
-        Parameters
-        ----------
-        day : datetime.date or str
-            Such as "2023-02-06".
-        country : str
-            Its code, such as "AU".
+        """The documented terms of a country, by its code ("AU"), on a day ("2023-02-06").
 
         Raises
         ------
@@ -83,12 +68,11 @@ class WikimediaTerms:
         (WikimediaTerms(law=DiscreteLaplace(b=30.0), threshold=450), 90)
         """
         when = day if isinstance(day, dt.date) else dt.date.fromisoformat(day)
-        return _terms_of(when, {country: country}, {})[0]
+        return _terms_of(when, country, country, {})
 
 
 def _gaussian(rho: float) -> DiscreteGaussian:
     """Noise for the first ten views of a device: it changes ten counts by one each, an l2 change of at most sqrt(10)."""
-    # With rho = 0.015 sigma is 18.26, and 1.96 sigma 35.8: the README's 95 % interval of 35.7. Its "noise scale 10" is no sigma.
     return DiscreteGaussian(sigma=math.sqrt(10.0 / (2.0 * rho)))
 
 
@@ -111,37 +95,29 @@ _LAST_OF_GAP = dt.date(2023, 9, 19)
 _NOT_ALWAYS_LOWER = frozenset(
     "AE AF AZ BD BH BT BY CN CU DJ EG ER ET HK HN IQ IR KH KP KW KZ LA MM MO NI OM PK PS RU RW SA SD SY TJ TM TR UZ VE VN YE".split()
 )
-"""Countries that were of medium or higher risk, or protected altogether, on some version of the Country and Territory Protection
-List from 2024 on. Which version held on a day is not in the files, so these are asked for and never guessed."""
+"""Countries of medium or higher risk, or protected, in some version of the Country and Territory Protection List from 2024 on."""
 
 
-def _terms_of(day: dt.date, countries: Mapping[str, str], stated: Mapping[str, WikimediaTerms]) -> list[WikimediaTerms]:
-    """The terms of some countries (code to name) on a day: those that are stated, else the documented ones."""
+def _terms_of(day: dt.date, code: str, country: str, stated: Mapping[str, WikimediaTerms]) -> WikimediaTerms:
+    """The terms of a country on a day: those that are stated, else the documented ones."""
     if day < _FIRST:
         raise ValueError(
             f"date must be {_FIRST} or later, from when on Wikimedia publishes noisy page views, got {day}"
         )
-    unknown = [code for code in stated if code not in countries]
-    if unknown:
-        raise ValueError(f"terms are stated for {shown(unknown)}, but the countries are {shown(countries)}")
-    found = []
-    for code, name in countries.items():
-        if code in stated:
-            found.append(stated[code])
-        elif day < _SECOND:
-            found.append(WIKIMEDIA_TERMS["laplace-300"])
-        elif day < _THIRD or day in _REPAIRED or (code == "US" and day <= _LAST_OF_GAP):
-            found.append(WIKIMEDIA_TERMS["laplace-30"])
-        elif day >= _TIERS and code in _NOT_ALWAYS_LOWER:
-            raise ValueError(
-                f"terms of {name!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
-                f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection "
-                f"List of that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a "
-                "WikimediaTerms; or leave the country out"
-            )
-        else:
-            found.append(WIKIMEDIA_TERMS["gaussian-lower"])
-    return found
+    if code in stated:
+        return stated[code]
+    if day < _SECOND:
+        return WIKIMEDIA_TERMS["laplace-300"]
+    if day < _THIRD or day in _REPAIRED or (code == "US" and day <= _LAST_OF_GAP):
+        return WIKIMEDIA_TERMS["laplace-30"]
+    if day >= _TIERS and code in _NOT_ALWAYS_LOWER:
+        raise ValueError(
+            f"terms of {country!r} ({code}) must be stated: from {_TIERS} on noise and threshold depend on the risk of a country, "
+            f"and that of {code} is not, or was not always, the lower one. Look it up in the Country and Territory Protection "
+            f"List of that day, and give terms={{{code!r}: 'gaussian-medium'}} or 'gaussian-higher', 'gaussian-lower', or a "
+            "WikimediaTerms; or leave the country out"
+        )
+    return WIKIMEDIA_TERMS["gaussian-lower"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +132,6 @@ class WikimediaViews:
         Noisy views, float64, dims ``(country, page)``; NaN where the file has no row.
     terms : tuple of WikimediaTerms
         Law and threshold of each country.
-    day : datetime.date
-    project : str
     at_threshold : bool
         Whether some row of these countries is equal to its threshold. The documentation says that rows are above it; a file that
         has such a row shows that equal ones are published too, and then rows below it only are missing.
@@ -180,10 +154,6 @@ class WikimediaViews:
         Rows are there because their noisy number is large: counts that were pushed up by the noise are there more often. With
         a prior that is learned from the table (a hierarchy), leaving out the missing rows makes its rates too large. `censored`
         says what missing rows say.
-
-        Returns
-        -------
-        tuple of Measured
         """
         return tuple(
             Measured(query, values, terms.law, unmeasured=np.isnan(values))
@@ -203,10 +173,6 @@ class WikimediaViews:
             Which rows could have been published. True: all of the table. Missing rows that are candidates contribute the probability
             that their noisy number is not above the threshold; of others nothing is known.
 
-        Returns
-        -------
-        tuple of Measured
-
         Raises
         ------
         TypeError, ValueError
@@ -222,13 +188,7 @@ class WikimediaViews:
         return tuple(found)
 
     def release(self, *, candidates: Any = None) -> Release:
-        """A release of the published rows, and of the missing ones as far as candidates are stated.
-
-        Parameters
-        ----------
-        candidates : optional
-            As in `censored`; None for `measured`.
-        """
+        """A release of the published rows (`measured`), or of the missing ones besides, where candidates are stated (`censored`)."""
         noisy = self.measured() if candidates is None else self.censored(candidates=candidates)
         return Release.from_published(self.frame, noisy)
 
@@ -237,8 +197,7 @@ class WikimediaViews:
         if stated is True:
             could = np.ones(shape, dtype=np.bool_)
         elif isinstance(stated, (np.ndarray, xr.DataArray)) and stated.dtype == np.bool_:
-            labels = {dim: list(self.published[dim].values) for dim in self.published.dims}
-            could = np.array(Identity(labels).align(stated, "candidates"), dtype=np.bool_)
+            could = np.array(Identity(self.frame).align(stated, "candidates"), dtype=np.bool_)
         else:
             raise TypeError(
                 "candidates must be True (every country and page of the table could have been published), or a boolean array or "
@@ -247,26 +206,22 @@ class WikimediaViews:
             )
         outside = np.argwhere(~could & ~np.isnan(self.published.values))
         if len(outside):
-            country, page = (
-                str(self.published[d].values[i]) for d, i in zip(("country", "page"), outside[0], strict=True)
-            )
+            country, page = (str(labels[i]) for labels, i in zip(self.frame.labels, outside[0], strict=True))
             raise ValueError(
                 f"candidates leaves out {printable(country)}, {printable(page)}, which was published ({len(outside)} in all)"
             )
         return could
 
-    def _groups(self) -> list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]]:
+    def _groups(self) -> Iterator[tuple[Query, Floats, WikimediaTerms, Ints]]:
         """For each terms: the cells as a query, their published numbers, the terms, and their places in the published table."""
-        found: list[tuple[Query, Any, WikimediaTerms, npt.NDArray[np.int64]]] = []
         values, cells = self.published.values, np.arange(self.published.size).reshape(self.published.shape)
         distinct = list(dict.fromkeys(self.terms))
+        if len(distinct) == 1:
+            yield Identity(self.frame), values, distinct[0], cells.reshape(-1)
+            return
         for terms in distinct:
             places = cells[[stated == terms for stated in self.terms]].reshape(-1)
-            if len(distinct) == 1:
-                found.append((Identity(self.frame), values, terms, places))
-            else:
-                found.append((cell_list(self.frame, places), values.reshape(-1)[places], terms, places))
-        return found
+            yield cell_list(self.frame, places), values.reshape(-1)[places], terms, places
 
     def __repr__(self) -> str:
         there = int(np.isfinite(self.published.values).sum())
@@ -291,7 +246,7 @@ def read_wikimedia(
     date: dt.date | str | None = None,
     terms: Mapping[str, str | WikimediaTerms] | None = None,
 ) -> WikimediaViews:
-    r"""Read some pages of one day of Wikimedia's differentially private page views.
+    r"""Read some pages of one day of Wikimedia's differentially private page views, as `WikimediaViews`.
 
     The files are those of ``country_project_page``, ``country_project_page_historical`` and
     ``country_project_page_historical_pre_2017`` at analytics.wikimedia.org/published/datasets, one a day. A line has seven fields
@@ -312,11 +267,9 @@ def read_wikimedia(
 
     * The numbers are whole, and were made with Tumult Analytics, which adds noise of whole numbers to counts: the laws here are
       `DiscreteLaplace` (which it calls geometric) and `DiscreteGaussian`. The documentation says Laplace and Gaussian.
-    * For the days from 2023 the documentation states both rho = 0.015 and a "noise scale" of 10. The first ten views of a
-      device are protected, each changes one count by one: noise of standard deviation sigma then has rho = 10 / (2 sigma^2),
-      so that rho = 0.015 means ``sigma = 18.26``, and 10 is the number of views. A sigma of 10 would have rho = 0.05. The
-      README's error of 35.7 at 95 % agrees: 1.96 x 18.26 = 35.8, where a sigma of 10 has 19.6. So the law here is that of
-      sigma = 18.26; whoever knows better states `terms`.
+    * For the days from 2023 the documentation states both rho = 0.015 and a "noise scale" of 10. The first ten views of a device are
+      protected, each changes one count by one: rho = 10 / (2 sigma^2), so that ``sigma = 18.26``, and 10 is the number of views. The
+      README's error of 35.7 at 95 % agrees: 1.96 x 18.26 = 35.8. Whoever knows better states `terms`.
     * The rows of medium and higher risk began on 15 February 2024. Their rho and thresholds are as others report them, who read
       the present documentation; which country had which risk on which day is in no file. Countries that were not always of lower
       risk are refused until `terms` says which they had.
@@ -324,8 +277,7 @@ def read_wikimedia(
       the noise of the historical files (scale 30, above 450). Others found that on some days of that time the rows of the United
       States have the Gaussian noise nevertheless; a row that is not above 450 then shows it, is refused, and `terms` says
       ``{"US": "gaussian-lower"}``.
-    * A row is missing if its noisy number was not above the threshold, or if there was none: pages with 150 views or fewer in the
-      world that day, and protected countries, were no candidates. See `WikimediaViews.censored`.
+    * A row is missing if its noisy number was not above the threshold, or if there was none: see `WikimediaViews.censored`.
     * What is counted are the first ten different pages of a device a day from 2023, and all views before, which for those days
       protects 30 or 300 views of a day.
 
@@ -344,10 +296,6 @@ def read_wikimedia(
     terms : mapping, optional
         By code, law and threshold of countries where they differ from those of the day: a name of `WIKIMEDIA_TERMS`, or
         `WikimediaTerms`. The key "*" is for all countries that are not named.
-
-    Returns
-    -------
-    WikimediaViews
 
     Raises
     ------
@@ -394,7 +342,8 @@ def read_wikimedia(
             f"{printable(target)}: no row is about {project!r} and one of the pages {shown(wanted)}; titles have underscores as in "
             "the file. If they were under the threshold everywhere, name the countries"
         )
-    per_country = _terms_of(day, {code: names.get(code, code) for code in labels}, _stated(terms, labels))
+    stated = _stated(terms, labels)
+    per_country = [_terms_of(day, code, names.get(code, code), stated) for code in labels]
     coords = {"country": labels, "page": wanted}
     published = xr.DataArray(np.full((len(labels), len(wanted)), np.nan), coords, ("country", "page"), name="views")
     line = {label: i for i, label in enumerate(labels)}
@@ -414,7 +363,7 @@ def read_wikimedia(
         terms=tuple(per_country),
         day=day,
         project=project,
-        at_threshold=any(smallest.get(code) == own.threshold for code, own in zip(labels, per_country, strict=True)),
+        at_threshold=any(smallest.get(code) == its.threshold for code, its in zip(labels, per_country, strict=True)),
     )
 
 
@@ -424,7 +373,7 @@ def _listed(items: Any, argument: str) -> tuple[Any, ...]:
         raise TypeError(f"{argument} must be a list, got {items!r}")
     listed = tuple(items)
     kinds = (str,) if argument == "countries" else (str, int)
-    if not listed or not any(all(isinstance(own, kind) and own is not True for own in listed) for kind in kinds):
+    if not listed or not any(all(isinstance(item, kind) and item is not True for item in listed) for kind in kinds):
         what = "texts" if argument == "countries" else "titles, or of page ids, which are whole numbers"
         raise TypeError(f"{argument} must be a list of {what}, got {shown(listed) or 'none'}")
     if len(set(listed)) < len(listed):
@@ -447,26 +396,29 @@ def _day(path: str | os.PathLike[str], date: Any) -> dt.date:
 
 
 def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[str]) -> dict[str, WikimediaTerms]:
+    """Terms by code, of all `labels` where "*" states them; ValueError if one is of no country that is there."""
     made: dict[str, WikimediaTerms] = {}
-    for code, own in {} if terms is None else dict(terms).items():
-        if isinstance(own, str) and own not in WIKIMEDIA_TERMS:
+    for code, given in dict(terms or {}).items():
+        if isinstance(given, str) and given not in WIKIMEDIA_TERMS:
             raise ValueError(
-                f"terms of {code!r} must be one of {shown(WIKIMEDIA_TERMS, 9)}, or WikimediaTerms; got {own!r}"
+                f"terms of {code!r} must be one of {shown(WIKIMEDIA_TERMS, 9)}, or WikimediaTerms; got {given!r}"
             )
-        if not isinstance(own, (str, WikimediaTerms)):
-            raise TypeError(f"terms of {code!r} must be a name or WikimediaTerms, got {type(own).__name__}")
-        made[code] = WIKIMEDIA_TERMS[own] if isinstance(own, str) else own
+        if not isinstance(given, (str, WikimediaTerms)):
+            raise TypeError(f"terms of {code!r} must be a name or WikimediaTerms, got {type(given).__name__}")
+        made[code] = WIKIMEDIA_TERMS[given] if isinstance(given, str) else given
     others = made.pop("*", None)
-    return made if others is None else {code: made.get(code, others) for code in dict.fromkeys([*labels, *made])}
+    unknown = [code for code in made if code not in labels]
+    if unknown:
+        raise ValueError(f"terms are stated for {shown(unknown)}, but the countries are {shown(labels)}")
+    return made if others is None else dict.fromkeys(labels, others) | made
 
 
-_MOST_DIGITS = 15
 _LONGEST = 20_000
 """Bytes of a line. A title has at most 255."""
 
 
 def _count(text: str, where: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
         raise ValueError(f"{where}: views must be a whole number of at least 0, got {text[:40]!r}")
     return int(text)
 

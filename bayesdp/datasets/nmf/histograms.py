@@ -70,46 +70,34 @@ def of_ranges(name: str, size: int, starts: Iterable[int], labels: Iterable[str]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of a histogram, and the ways in which files cut it.
-
-    Besides its recodes and selections of some values, ``"*"``, ``"detailed"`` and the name of the axis are understood.
-    """
+    """An axis of a histogram, and the ways in which files cut it."""
 
     name: str
     labels: tuple[str, ...]  # of its values, in the order of the files
-    recodes: Mapping[str, Binning]
+    # Name -> binning: "*", "detailed", which is called as the axis is besides, and its recodes and selections of some values.
+    binnings: Mapping[str, Binning]
 
     @classmethod
-    def of(cls, name: str, labels: Iterable[str], *recodes: Binning) -> Axis:
+    def of(cls, name: str, labels: Sequence[str], *recodes: Binning) -> Axis:
         """The axis with these recodes."""
-        return cls(name, tuple(labels), {own.name: own for own in recodes})
-
-    @cached_property
-    def whole(self) -> Binning:
-        """All values summed."""
-        return Binning("*", len(self.labels), ("total",), (tuple(range(len(self.labels))),))
-
-    @cached_property
-    def detailed(self) -> Binning:
-        """All values kept."""
-        return Binning(self.name, len(self.labels), self.labels, tuple((i,) for i in range(len(self.labels))))
+        size = len(labels)
+        whole = Binning("*", size, ("total",), (tuple(range(size)),))
+        detailed = Binning(name, size, tuple(labels), tuple((i,) for i in range(size)))
+        named = {recode.name: recode for recode in recodes}
+        return cls(name, tuple(labels), {"*": whole, "detailed": detailed, name: detailed} | named)
 
     def binning(self, name: str) -> Binning:
         """The binning of a name; ValueError that lists those that there are."""
-        if name == "*":
-            return self.whole
-        if name in ("detailed", self.name):
-            return self.detailed
-        if name not in self.recodes:
+        if name not in self.binnings:
             raise ValueError(
                 f"{name!r} is no binning of the axis {self.name!r}; known are {shown(self.partitions, 30)}"
             )
-        return self.recodes[name]
+        return self.binnings[name]
 
     @property
     def partitions(self) -> list[str]:
         """Names of the binnings that cover the axis, which a histogram can be cut by."""
-        return ["*", "detailed", *(name for name, own in self.recodes.items() if own.covers)]
+        return [name for name, binning in self.binnings.items() if binning.covers and name != self.name]
 
     def of_labels(self, labels: Iterable[object]) -> Binning:
         """The binning whose groups have these labels."""
@@ -159,8 +147,8 @@ class Histogram:
             return ("detailed",) * len(self.axes)
         found = dict.fromkeys(self.names, "*")
         for factor in (part.strip() for part in query.split("*")):
-            axes = [axis for axis in self.axes if factor == axis.name or factor in axis.recodes]
-            if not axes:
+            axes = [axis for axis in self.axes if factor in axis.binnings]
+            if not axes or factor == "detailed":
                 raise ValueError(f"{factor!r} in the query {query!r} is no binning of the axes {shown(self.names)}")
             found[axes[0].name] = factor
         return tuple(found.values())
@@ -217,7 +205,7 @@ class Cells:
 
 
 def cells_of(
-    histogram: Histogram, asked: Iterable[Sequence[Binning]] | None, stated: Mapping[str, str] | None
+    histogram: Histogram, asked: Sequence[Sequence[Binning]] | None, stated: Mapping[str, str] | None
 ) -> Cells:
     """The cells that a user states, and elsewhere the coarsest that queries are sums of."""
     # `asked`: the queries; None for all there are. `stated`: axis -> name of a binning.
@@ -225,12 +213,11 @@ def cells_of(
     unknown = [name for name in given if name not in histogram.names]
     if unknown:
         raise ValueError(f"cells names {shown(unknown)}, which are no axes; axes are {shown(histogram.names)}")
-    listed = None if asked is None else list(asked)
     cuts = []
     for i, axis in enumerate(histogram.axes):
         name = given.get(axis.name)
         if name is None:
-            cuts.append(axis.detailed if listed is None else axis.coarsest(bins[i] for bins in listed))
+            cuts.append(axis.binning("detailed") if asked is None else axis.coarsest(bins[i] for bins in asked))
         elif name in (*axis.partitions, axis.name):
             cuts.append(axis.binning(name))
         else:
@@ -239,8 +226,7 @@ def cells_of(
 
 
 RACES = ("white", "black", "aian", "asian", "nhopi", "sor")
-"""White, Black or African American, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some
-other race."""
+"""White, Black, American Indian and Alaska Native, Asian, Native Hawaiian and other Pacific Islander, some other race."""
 
 RACE_SETS = tuple(races for size in range(1, 7) for races in itertools.combinations(RACES, size))
 """The values of the axis of races, in the order of the files."""
@@ -250,23 +236,18 @@ _HHGQ = (
     "other_noninstitutional",
 )  # fmt: skip
 
-
 _HISPANIC = Axis.of("hispanic", ("not_hispanic", "hispanic"))
 _RACE = Axis.of("cenrace", tuple("-".join(races) for races in RACE_SETS))
 
-PL94_PERSON = Histogram(
-    (
-        Axis.of(
-            "hhgq",
-            _HHGQ,
-            of_ranges("hhinstlevels", 8, (0, 1, 5), ("household", "institutional", "noninstitutional")),
-            Binning("gqNursingTotal", 8, ("nursing",), ((3,),)),
-        ),
-        Axis.of("votingage", ("under_18", "voting_age"), Binning("nonvoting", 2, ("under_18",), ((0,),))),
-        _HISPANIC,
-        _RACE,
-    )
+_QUARTERS = Axis.of(
+    "hhgq",
+    _HHGQ,
+    of_ranges("hhinstlevels", 8, (0, 1, 5), ("household", "institutional", "noninstitutional")),
+    Binning("gqNursingTotal", 8, ("nursing",), ((3,),)),
 )
+_VOTING_AGE = Axis.of("votingage", ("under_18", "voting_age"), Binning("nonvoting", 2, ("under_18",), ((0,),)))
+
+PL94_PERSON = Histogram((_QUARTERS, _VOTING_AGE, _HISPANIC, _RACE))
 """Persons of the redistricting file: 8 x 2 x 2 x 63 = 2,016 cells a geounit."""
 
 PL94_UNIT = Histogram((Axis.of("h1", ("vacant", "occupied")),))
@@ -281,9 +262,8 @@ _GQ_CODES = (
     101, 102, 103, 104, 105, 106, 201, 202, 203, 301, 401, 402, 403, 404, 405, 501, 601, 602, 701, 801, 802, 900, 901, 997,
 )  # fmt: skip
 _GQ = tuple(f"group quarters {code}" for code in _GQ_CODES)
-_MAJOR = ((18, 24), (24, 27), (27, 28), (28, 33), (33, 34), (34, 36), (36, 42))
-_IN_HOUSEHOLDS = tuple(range(18))
-_GQ_MAJOR = tuple(tuple(range(first, end)) for first, end in _MAJOR)
+_GQ_STARTS = (18, 24, 27, 28, 33, 34, 36)
+"""The first value of each major kind of group quarters."""
 
 _TAIL = (18, 20, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, 90, 95, 100, 105, 110)
 
@@ -295,55 +275,34 @@ _AGE_ZEROS = {
 }  # fmt: skip
 """Selections of ages in constraints -> the ages that they leave out, from the first to before the second."""
 
-
-DHC_PERSON = Histogram(
-    (
-        Axis.of(
-            "relgq",
-            _RELATIONSHIPS + _GQ,
-            of_ranges(
-                "relgq_4_groups",
-                42,
-                (0, 2, 18, 33),
-                ("householder", "other in household", "institutional", "noninstitutional"),
-            ),
-            of_ranges("popSehsdTargetsRelship", 42, range(19), (*_RELATIONSHIPS, "group quarters")),
-            Binning(
-                "relship_and_eight_level_GQ",
-                42,
-                (*_RELATIONSHIPS, *_HHGQ[1:]),
-                (*((i,) for i in range(18)), *_GQ_MAJOR),
-            ),
-            Binning(
-                "gq_constr_groups",
-                42,
-                ("household", "residential school", "adult correctional", "college and other", "military", "other"),
-                (
-                    _IN_HOUSEHOLDS,
-                    (32,),
-                    tuple(range(18, 23)),
-                    (33, *range(37, 42)),
-                    (23, 31, 34, 35),
-                    (*range(24, 31), 36),
-                ),
-            ),
-            Binning("hhgq", 42, _HHGQ, (_IN_HOUSEHOLDS, *_GQ_MAJOR)),
-            Binning("gqlevels", 42, ("household", *_GQ), (_IN_HOUSEHOLDS, *((i,) for i in range(18, 42)))),
-            *(Binning(f"relgq{i}", 42, (label,), ((i,),)) for i, label in enumerate(_RELATIONSHIPS + _GQ)),
-        ),
-        Axis.of("sex", ("male", "female")),
-        Axis.of(
-            "age",
-            tuple(str(age) for age in range(116)),
-            of_ranges("age_18_64_116", 116, (0, 18, 65)),
-            of_ranges("age_10_groups", 116, (0, 3, 15, 16, 17, 18, 20, 25, 30, 35)),
-            of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
-            of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
-            of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
-            *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
-        ),
-        _HISPANIC,
-        _RACE,
-    )
+_RELGQ = Axis.of(
+    "relgq",
+    _RELATIONSHIPS + _GQ,
+    of_ranges(
+        "relgq_4_groups", 42, (0, 2, 18, 33), ("householder", "other in household", "institutional", "noninstitutional")
+    ),
+    of_ranges("popSehsdTargetsRelship", 42, range(19), (*_RELATIONSHIPS, "group quarters")),
+    of_ranges("relship_and_eight_level_GQ", 42, (*range(18), *_GQ_STARTS), (*_RELATIONSHIPS, *_HHGQ[1:])),
+    Binning(
+        "gq_constr_groups",
+        42,
+        ("household", "residential school", "adult correctional", "college and other", "military", "other"),
+        (tuple(range(18)), (32,), tuple(range(18, 23)), (33, *range(37, 42)), (23, 31, 34, 35), (*range(24, 31), 36)),
+    ),
+    of_ranges("hhgq", 42, (0, *_GQ_STARTS), _HHGQ),
+    of_ranges("gqlevels", 42, (0, *range(18, 42)), ("household", *_GQ)),
+    *(Binning(f"relgq{i}", 42, (label,), ((i,),)) for i, label in enumerate(_RELATIONSHIPS + _GQ)),
 )
+_AGE = Axis.of(
+    "age",
+    tuple(str(age) for age in range(116)),
+    of_ranges("age_18_64_116", 116, (0, 18, 65)),
+    of_ranges("age_10_groups", 116, (0, 3, 15, 16, 17, 18, 20, 25, 30, 35)),
+    of_ranges("age_38_groups", 116, (*range(16), *_TAIL)),
+    of_ranges("age_40_groups", 116, (*range(18), *_TAIL)),
+    of_ranges("votingage", 116, (0, 18), ("under_18", "voting_age")),
+    *(Binning(k, 116, (k,), ((*range(first), *range(end, 116)),)) for k, (first, end) in _AGE_ZEROS.items()),
+)
+
+DHC_PERSON = Histogram((_RELGQ, Axis.of("sex", ("male", "female")), _AGE, _HISPANIC, _RACE))
 """Persons of the demographic and housing characteristics file: 42 x 2 x 116 x 2 x 63 = 1,227,744 cells a geounit."""

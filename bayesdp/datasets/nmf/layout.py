@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp._arrays import Ints
 from bayesdp._validate import shown
 from bayesdp.datasets.nmf.products import Product
 from bayesdp.storage.guarded import Limits, in_child
 
 KINDS = ("DPQuery", "Constraint")
 
-_PUERTO_RICO = "72"
-
 
 def _below(folder: Path, root: Path) -> list[Path]:
     """All files, sorted, and folders that have none with rows. Hidden folders, such as of temporary files, are not entered."""
+    if not os.path.lexists(folder):
+        return []
     if not _checked(folder, root).is_dir():
         return [folder]
     entries = sorted(folder.iterdir())
@@ -69,15 +69,10 @@ class Folder:
         """The folder of a level."""
         return self.path / f"{level}.parquet"
 
-    def files(self, level: str, kind: str, state: str | None = None, county: str | None = None) -> list[Path]:
-        """Files of a level and kind that may hold what is asked for, sorted: the others are not opened."""
-        # `state`: the first three digits of geocodes; partitions may spell their number `State=1`, `State=01` or `State=001`.
-        # `county`: the digits after these, for partitions by county.
-        folder = self.at(level) / kind
-        return [file for file in self._below(folder) if _has_rows(file) and _may_hold(file, folder, state, county)]
-
-    def _below(self, folder: Path) -> list[Path]:
-        return _below(folder, self.root) if os.path.lexists(folder) else []
+    def files(self, level: str, kind: str, prefix: str) -> list[Path]:
+        """Files of a level and kind that may hold geocodes with a prefix, sorted: the others are not opened."""
+        files = _below(self.at(level) / kind, self.root)
+        return [file for file in files if _has_rows(file) and _may_hold(file, prefix)]
 
     def strangers(self, level: str) -> list[tuple[str, str]]:
         """What a level has besides files with rows, and why that is not used; ValueError if it has no kind that is known."""
@@ -88,7 +83,7 @@ class Folder:
                 f"{folder} has none of the folders {' and '.join(KINDS)}, in which rows are looked for; there are "
                 f"{shown(there) if there else 'no files'}: this layout is not known here"
             )
-        others = _told(path for kind in KINDS for path in self._below(folder / kind) if not _has_rows(path))
+        others = _told(path for kind in KINDS for path in _below(folder / kind, self.root) if not _has_rows(path))
         return [
             *((name, "it is not known here what is in that folder") for name in there if name not in KINDS),
             *((str(path.relative_to(folder)), "there are no rows that are known here") for path in others),
@@ -96,44 +91,47 @@ class Folder:
 
     def unknown_levels(self, product: Product) -> list[str]:
         """What is beside the levels of the product."""
-        found = (own.name.removesuffix(".parquet") for own in _told(self.path.iterdir()))
-        return sorted(set(found) - set(product.levels))
+        return sorted(
+            {entry.name.removesuffix(".parquet") for entry in _told(self.path.iterdir())} - set(product.levels)
+        )
 
-    def branches(self, level: str) -> set[str]:
-        """The first three digits of the geocodes of a level, as its partitions state them; empty where there are none."""
-        folder = self.at(level)
-        found = (_number(part.name, "State") for part in folder.glob("*/State=*"))
-        return {f"{number:03d}" for number in found if number is not None}
+    def branches(self, *levels: str) -> set[str]:
+        """The first three digits of the geocodes of some levels, as their partitions state them; empty where there are none."""
+        numbers = {_partition(own).get("State") for level in levels for own in self.at(level).glob("*/State=*")}
+        return {f"{number:03d}" for number in numbers if number is not None}
+
+
+def _partition(folder: Path) -> dict[str, int]:
+    """The numbers of the state and the county of the partition that a folder is in, as far as it is in one."""
+    found: dict[str, int] = {}
+    for part in folder.parts:
+        if part.endswith(".parquet"):  # what is above the folder of the level is the user's own
+            found.clear()
+        match = re.fullmatch(r"(State|County)=(\d+)", part)
+        if match:
+            found[match[1]] = int(match[2])
+    return found
 
 
 def branch_of(file: Path) -> str | None:
     """The first three digits of the geocodes in a file, as the partition that it is in states them; None where none does."""
-    found = None
-    for part in file.parts[:-1]:
-        number = _number(part, "State")
-        # What is above the folder of the level is the user's own.
-        found = None if part.endswith(".parquet") else found if number is None else f"{number:03d}"
-    return found
+    number = _partition(file.parent).get("State")
+    return None if number is None else f"{number:03d}"
 
 
-def _number(name: str, key: str) -> int | None:
-    match = re.fullmatch(rf"{key}=(\d+)", name)
-    return int(match[1]) if match else None
-
-
-def _may_hold(file: Path, folder: Path, state: str | None, county: str | None) -> bool:
-    for part in file.relative_to(folder).parts[:-1]:
-        number = _number(part, "State")
-        if number is not None and state is not None and number != int(state):
-            return False
-        number = _number(part, "County")
-        if number is not None and county:
-            # How counties are spelled is not documented: three digits, four, with the kind of unit or with a digit of a split.
-            # A file that is opened for nothing costs time; one that is passed over, rows.
-            spelled = {int(own) % 1000 for own in (county[:5], county) if own.isdigit()}
-            if number % 1000 not in spelled and number // 10 % 1000 not in spelled:
-                return False
-    return True
+def _may_hold(file: Path, prefix: str) -> bool:
+    partition = _partition(file.parent)
+    # Three digits of branch and state, which partitions spell `State=1`, `State=01` or `State=001`, and then those of the county.
+    state, county = prefix[:3], prefix[3:]
+    if state and partition.get("State", int(state)) != int(state):
+        return False
+    number = partition.get("County")
+    if number is None or not county:
+        return True
+    # How counties are spelled is not documented: three digits, four, with the kind of unit or with a digit of a split.
+    # A file that is opened for nothing costs time; one that is passed over, rows.
+    spelled = {int(digits) % 1000 for digits in (county[:5], county) if digits.isdigit()}
+    return number % 1000 in spelled or number // 10 % 1000 in spelled
 
 
 def find_folder(path: str | os.PathLike[str], product: Product, state: str | None) -> Folder:
@@ -141,17 +139,18 @@ def find_folder(path: str | os.PathLike[str], product: Product, state: str | Non
     root = Path(path)
     if not root.is_dir():
         raise FileNotFoundError(f"{root} is no folder")
-    found = [root] if _has_levels(root, product) else []
+    prefix = "PR" if state == "72" else "US"
+    there = sorted(folder for folder in root.iterdir() if folder.is_dir() and folder.name.endswith(product.suffix))
+    if _has_levels(root, product):
+        found = [root]
+    else:
+        found = [folder for folder in there if folder.name.startswith(prefix)] or (there if len(there) == 1 else [])
     if not found:
-        prefix = "PR" if state == _PUERTO_RICO else "US"
-        there = sorted(own for own in root.iterdir() if own.is_dir() and own.name.endswith(product.suffix))
-        found = [own for own in there if own.name.startswith(prefix)] or (there if len(there) == 1 else [])
-        if not found:
-            names = sorted(own.name for own in root.iterdir())
-            raise FileNotFoundError(
-                f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
-                f"there are {shown(names) if names else 'no files'}{_further_down(root, product)}"
-            )
+        names = sorted(entry.name for entry in root.iterdir())
+        raise FileNotFoundError(
+            f"{root} has no folder {prefix}{product.suffix} of the product {product.name!r}, and no folders <Level>.parquet; "
+            f"there are {shown(names) if names else 'no files'}{_further_down(root, product)}"
+        )
     if len(found) > 1:
         raise ValueError(
             f"{root} has several folders of the product {product.name!r}: {shown(str(own) for own in found)}"
@@ -210,29 +209,29 @@ class Place:
     """Where the rows of a file are that are wanted, and what they are called."""
 
     file: Path
-    groups: dict[int, npt.NDArray[np.int64]]  # row group -> rows of it
-    keys: list[tuple[str, str]]  # geocode and query of each, in that order
+    groups: dict[int, list[tuple[int, str, str]]]  # row group -> rows of it: number, geocode and query
     columns: tuple[str, ...]  # all of the file
     rows: int  # how many the file has
+
+    @property
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """Geocode and query of each row."""
+        return ((geocode, name) for rows in self.groups.values() for _, geocode, name in rows)
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """One row: a query or constraint of a geounit."""
 
+    where: str  # for messages
     file: Path
     geocode: str
     name: str
     bins: tuple[str | None, ...]  # how each axis is cut; None where the file has no such column
     shape: tuple[int, ...] | None
-    values: npt.NDArray[np.int64]
+    values: Ints
     variance: float  # NaN where the file states none
     sign: str | None
-
-    @property
-    def where(self) -> str:
-        """The row, for messages."""
-        return f"{self.file}: geocode {self.geocode}, {self.name}"
 
 
 def _guarded[T](read: Callable[[], T], file: Path) -> T:
@@ -273,34 +272,33 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
         raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
 
 
-def find_rows(file: Path, prefixes: Sequence[str]) -> Place:
-    """The rows of a file whose geocode starts with one of `prefixes`: keys are read, values are not."""
-    return _guarded(lambda: _find_rows(file, tuple(prefixes)), file)
+def find_rows(file: Path, prefix: str) -> Place:
+    """The rows of a file whose geocode starts with `prefix`: keys are read, values are not."""
+    return _guarded(lambda: _find_rows(file, prefix), file)
 
 
-def _find_rows(file: Path, prefixes: tuple[str, ...]) -> Place:
+def _find_rows(file: Path, prefix: str) -> Place:
     branch = branch_of(file)
-    groups: dict[int, npt.NDArray[np.int64]] = {}
-    keys: list[tuple[str, str]] = []
+    groups: dict[int, list[tuple[int, str, str]]] = {}
     with _open(file) as opened:
         for group in range(opened.metadata.num_row_groups):
-            if not _within(opened.metadata.row_group(group), prefixes, file, branch):
+            if not _within(opened.metadata.row_group(group), prefix, file, branch):
                 continue
-            found: list[int] = []
+            found: list[tuple[int, str, str]] = []
             first = 0
             for batch in _batches(opened, file, group, _KEYS, _KEY_ROWS):
                 geocodes, rows = _distinct(batch.column("geocode"), "geocode", file)
                 names, queries = _distinct(batch.column("query_name"), "query_name", file)
                 for geocode in geocodes:
                     _check_branch(file, branch, geocode)
-                wanted = [geocode.startswith(prefixes) for geocode in geocodes]
-                inside = [i for i, place in enumerate(rows) if wanted[place]]
-                found += [first + i for i in inside]
-                keys += [(geocodes[rows[i]], names[queries[i]]) for i in inside]
+                wanted = [geocode.startswith(prefix) for geocode in geocodes]
+                for number, (row, query) in enumerate(zip(rows, queries, strict=True), first):
+                    if wanted[row]:
+                        found.append((number, geocodes[row], names[query]))
                 first += batch.num_rows
             if found:
-                groups[group] = np.asarray(found, dtype=np.int64)
-        return Place(file, groups, keys, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+                groups[group] = found
+        return Place(file, groups, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
 
 
 def _distinct(column: Any, name: str, file: Path) -> tuple[list[str], list[int]]:
@@ -324,15 +322,15 @@ def _check_branch(file: Path, branch: str | None, geocode: str) -> None:
         )
 
 
-def _within(group: Any, prefixes: Sequence[str], file: Path, branch: str | None) -> bool:
-    """Whether the geocodes of a row group may start with a prefix, by the smallest and the largest, where the file states them."""
+def _within(group: Any, prefix: str, file: Path, branch: str | None) -> bool:
+    """Whether the geocodes of a row group may start with `prefix`, by the smallest and the largest, where the file states them."""
     for column in range(group.num_columns):
         own = group.column(column)
         if own.path_in_schema == "geocode" and own.is_stats_set and own.statistics.has_min_max:
             low, high = str(own.statistics.min), str(own.statistics.max)
             _check_branch(file, branch, low)
             _check_branch(file, branch, high)
-            return any(low[: len(prefix)] <= prefix <= high[: len(prefix)] for prefix in prefixes)
+            return low[: len(prefix)] <= prefix <= high[: len(prefix)]
     return True
 
 
@@ -345,18 +343,15 @@ def _read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iter
     with _open(place.file) as opened:
         there = opened.schema_arrow.names
         columns = [name for name in ("query_shape", "value", "variance", "sign", *axes) if name in there]
-        start = 0
         for group, rows in place.groups.items():
-            keys = place.keys[start : start + len(rows)]
-            start += len(rows)
-            wanted = deque(i for i, (_, name) in enumerate(keys) if name in names)
+            wanted = deque(row for row in rows if row[2] in names)
             if not wanted:
                 continue
             first = 0
             for batch in _batches(opened, place.file, group, columns, _batch_size(opened, group)):
-                while wanted and rows[wanted[0]] < first + batch.num_rows:
-                    i = wanted.popleft()
-                    yield _row(place.file, keys[i], batch, int(rows[i]) - first, axes)
+                while wanted and wanted[0][0] < first + batch.num_rows:
+                    number, geocode, name = wanted.popleft()
+                    yield _row(place.file, geocode, name, batch, number - first, axes)
                 first += batch.num_rows
                 if not wanted:
                     break
@@ -373,13 +368,13 @@ def _batch_size(opened: Any, group: int) -> int:
     return int(np.clip(_BATCH_BYTES // max(1, 8 * size // max(1, own.num_rows)), 1, 8192))
 
 
-def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[str]) -> Row:
-    def cell(name: str) -> Any:
-        return batch.column(name)[i] if name in batch.schema.names else None
+def _row(file: Path, geocode: str, name: str, batch: Any, i: int, axes: Sequence[str]) -> Row:
+    def cell(column: str) -> Any:
+        return batch.column(column)[i].as_py() if column in batch.schema.names else None
 
-    where = f"{file}: geocode {key[0]}, {key[1]}"
-    value = cell("value")
-    if value is None or not value.is_valid:
+    where = f"{file}: geocode {geocode}, {name}"
+    value = batch.column("value")[i]
+    if not value.is_valid:
         raise ValueError(f"{where}: there is no value")
     listed = value.values if hasattr(value, "values") else None
     if listed is None or listed.null_count or not str(listed.type).lstrip("u").startswith("int"):
@@ -389,17 +384,15 @@ def _row(file: Path, key: tuple[str, str], batch: Any, i: int, axes: Sequence[st
         whole = listed.cast(arrow.int64())
     except arrow.ArrowInvalid as large:
         raise ValueError(f"{where}: value has a number beyond 64 bits: {large}") from large
-    shape, variance, sign, *bins = (_plain(cell(name)) for name in ("query_shape", "variance", "sign", *axes))
+    shape, variance, sign, *bins = (cell(column) for column in ("query_shape", "variance", "sign", *axes))
     return Row(
+        where,
         file,
-        *key,
-        tuple(None if name is None else str(name) for name in bins),
+        geocode,
+        name,
+        tuple(None if cut is None else str(cut) for cut in bins),
         None if shape is None else tuple(int(n) for n in shape),
         np.array(whole.to_numpy(zero_copy_only=False), dtype=np.int64),
         float("nan") if variance is None else float(variance),
         None if sign is None else str(sign),
     )
-
-
-def _plain(cell: Any) -> Any:
-    return None if cell is None or not cell.is_valid else cell.as_py()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy.optimize import brentq
 from bayesdp._arrays import Floats, Ints
 from bayesdp.datasets.nmf.histograms import Binning, Cells, Histogram
 from bayesdp.datasets.nmf.layout import Row, read_rows
-from bayesdp.datasets.nmf.products import Product, plain_name, same_query
+from bayesdp.datasets.nmf.products import Product, plain_name
 from bayesdp.datasets.nmf.spine import Found, Spine
 from bayesdp.frames import Frame
 from bayesdp.measurements import SIGNS, Exact, Measured
@@ -48,22 +49,19 @@ def frame_of(spine: Spine, cells: Cells, asked: Iterable[Sequence[Binning]]) -> 
     """The frame of the table: leaves by cells, with the levels above the leaves and the recodes of queries as groups."""
     leaf = spine.leaf.lower()
     source: dict[str, object] = {leaf: list(spine.leaves)}
-    for axis, cut in cells.axes:
-        source[axis.name] = list(cut.labels)
+    source |= {axis.name: list(cut.labels) for axis, cut in cells.axes}
     for level in spine.levels[1:]:
         source[level.lower()] = (leaf, [spine.nodes[level][node] for node in spine.node_of_leaf[level]])
-    if spine.states is not None:
-        source["state_fips"] = (leaf, list(spine.states))
+    if spine.leaf != "US":
+        source["state_fips"] = (leaf, [geocode[1:3] for geocode in spine.leaves])
     return Frame.of(source | cells.groups(asked))
 
 
 def bins_of(row: Row, histogram: Histogram, named: tuple[str, ...] | None = None) -> Bins:
     """How a row cuts each axis: by its columns, or where the file lacks them by the name of the query."""
     # `named`: what the name means, one an axis; for constraints. LookupError if it is by a binning that is not known here.
-    stated = row.bins
     try:
-        if any(own is None for own in stated):
-            stated = named or histogram.named(plain_name(row.name))
+        stated = row.bins if None not in row.bins else named or histogram.named(plain_name(row.name))
         try:
             bins = histogram.binned(map(str, stated))
         except ValueError:
@@ -91,11 +89,12 @@ def _sigma_of_variance(variance: Floats) -> Floats:
     sigma = np.sqrt(stated)
     for i in np.flatnonzero(stated < 1.0):
         least = np.sqrt(0.5 / np.log(4.0 / stated[i]))  # the variance is below 4 exp(-1 / (2 sigma**2)) here
-        sigma[i] = brentq(lambda own, of=stated[i]: _law_variance(own) - of, least, 1.1, xtol=1e-15, rtol=1e-13)
+        sigma[i] = brentq(lambda own, of=stated[i]: discrete_variance(own) - of, least, 1.1, xtol=1e-15, rtol=1e-13)
     return np.asarray(sigma[place].reshape(variance.shape))
 
 
-def _law_variance(sigma: float) -> float:
+def discrete_variance(sigma: float) -> float:
+    """The variance of discrete Gaussian noise of one scale."""
     return float(np.asarray(DiscreteGaussian(sigma=sigma).variance((1,))).reshape(-1)[0])
 
 
@@ -106,14 +105,7 @@ def _level_sums(
     part = SumPart(frame, (level.lower(), *cells.kept(bins)))
     position = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
     orders = [[position[str(label)] for label in part.answer_labels[0]]]
-    for cut, binning in zip(cells.cuts, bins, strict=True):
-        if len(binning.members) == 1:
-            orders.append([0])
-        elif len(binning.members) == len(cut.members):
-            orders.append(cut.groups_in(binning).tolist())
-        else:
-            labels = part.answer_labels[part.keep.index(binning.name)]
-            orders.append([binning.labels.index(str(label)) for label in labels])
+    orders += [list(dict.fromkeys(cut.groups_in(own).tolist())) for cut, own in zip(cells.cuts, bins, strict=True)]
     return part, lambda values: values[np.ix_(*orders)].reshape(part.shape)
 
 
@@ -129,23 +121,18 @@ class Gathered:
     def __post_init__(self) -> None:
         shape = tuple(len(binning.members) for binning in self.bins)
         self.values = np.full((self.nodes, *shape), np.nan)  # NaN where nothing was measured
-        self.variance = np.full(self.nodes, np.nan)  # of the discrete noise
-        self.file: dict[str, Path] = {}
+        self.variance = np.full(self.nodes, np.nan)  # of the discrete noise, NaN likewise
 
     def add(self, row: Row, bins: Bins, node: int) -> None:
         """Add the answers of a geounit; ValueError that names the file and the geocode."""
-        where = row.where
-        if row.geocode in self.file:
-            raise ValueError(f"{where} is there twice, also in {self.file[row.geocode]}")
         if bins != self.bins:
             raise ValueError(
-                f"{where} is by {', '.join(own.name for own in bins)}, other rows of the level by "
+                f"{row.where} is by {', '.join(own.name for own in bins)}, other rows of the level by "
                 f"{', '.join(own.name for own in self.bins)}"
             )
         if not (np.isfinite(row.variance) and row.variance > 0):
             stated = "is missing" if np.isnan(row.variance) else f"is {row.variance:g}"
-            raise ValueError(f"{where}: the variance of the noise {stated}; it must be a positive number")
-        self.file[row.geocode] = row.file
+            raise ValueError(f"{row.where}: the variance of the noise {stated}; it must be a positive number")
         self.values[node] = row.values.reshape(self.values.shape[1:])
         self.variance[node] = row.variance
 
@@ -165,8 +152,8 @@ class Gathered:
         return Measured(query, values.astype(np.int64), law, name=name)
 
 
-_NO_LIMIT = 10**11
-"""An upper limit that says nothing: more than ten times the people of the Earth. It stands where a geounit states none."""
+_NOT_STATED = {">=": 0, "<=": 10**11, "=": -1}
+"""What stands where a geounit states none: limits that say nothing (more than ten times the people of the Earth), and no count."""
 
 
 @dataclass(eq=False)
@@ -181,18 +168,13 @@ class Limits:
     def __post_init__(self) -> None:
         # Cells of leaves that must be 0.
         self.zeros = np.zeros((len(self.spine.leaves), *self.cells.shape), dtype=np.bool_)
-        # Level, name, sign and binnings -> values, shape (nodes, groups of each axis), and which nodes state them.
-        self.parts: dict[tuple[str, str, str, Bins], tuple[Ints, npt.NDArray[np.bool_]]] = {}
-        self.file: dict[tuple[str, str], Path] = {}
+        # Level, name, sign and binnings -> values, shape (nodes, groups of each axis).
+        self.parts: dict[tuple[str, str, str, Bins], Ints] = {}
 
     def add(self, level: str, row: Row, node: int) -> None:
         """Add the constraint of a geounit; ValueError that names the file and the geocode."""
-        where = row.where
         what = f"{level}, {row.name}"
-        if (row.geocode, row.name) in self.file:
-            raise ValueError(f"{where} is there twice, also in {self.file[row.geocode, row.name]}")
-        self.file[row.geocode, row.name] = row.file
-        sign = _sign(row, self.product, where)
+        sign = _sign(row, self.product)
         try:
             bins = bins_of(row, self.product.histogram, _named(row, self.product))
         except LookupError as unknown:
@@ -200,7 +182,7 @@ class Limits:
             return
         values = row.values.reshape([len(own.members) for own in bins])
         if sign != ">=" and values.min() < 0:
-            raise ValueError(f"{where}: a count would be {sign} {values.min()}, but counts are at least 0")
+            raise ValueError(f"{row.where}: a count would be {sign} {values.min()}, but counts are at least 0")
         resolved = sign == ">=" or self._add_zeros(level, node, values, bins, what)
         trivial = not values.any() and (sign == ">=" or (sign == "=" and resolved))
         if not trivial:
@@ -239,39 +221,36 @@ class Limits:
         sums = np.zeros([len(own.members) for own in joined], dtype=np.int64)
         np.add.at(sums, np.ix_(*(own.groups_in(new) for own, new in zip(bins, joined, strict=True))), values)
         nodes = len(self.spine.nodes[level])
-        fill = 0 if sign == ">=" else _NO_LIMIT
-        empty = (np.full((nodes, *sums.shape), fill, dtype=np.int64), np.zeros(nodes, dtype=np.bool_))
-        table, stated = self.parts.setdefault((level, name, sign, joined), empty)
-        table[node], stated[node] = sums, True
+        empty = np.full((nodes, *sums.shape), _NOT_STATED[sign], dtype=np.int64)
+        self.parts.setdefault((level, name, sign, joined), empty)[node] = sums
 
     def check(self, folder: Path) -> None:
         """Check that no lower limit is above an upper one; ValueError that names the file and the geocode."""
-        for (level, name, sign, bins), (low, _) in self.parts.items():
-            for (other_level, other, other_sign, other_bins), (high, _) in self.parts.items():
-                if (sign, other_sign) not in ((">=", "<="), (">=", "="), ("=", "<=")):
-                    continue
-                if other_level != level or other_bins != bins:
-                    continue
-                wrong = np.argwhere((low > high) & ((sign == ">=") | (low != _NO_LIMIT)))
-                if len(wrong):
-                    at = tuple(wrong[0])
-                    groups = [own.labels[i] for own, i in zip(bins, at[1:], strict=True) if len(own.members) > 1]
-                    raise ValueError(
-                        f"{folder / f'{level}.parquet'}: constraints of {self.spine.nodes[level][at[0]]} contradict one another: "
-                        f"{' '.join(groups) or 'the total'} is {sign} {low[at]} ({name}) and {other_sign} {high[at]} ({other})"
-                    )
+        pairs = permutations(self.parts.items(), 2)
+        for ((level, name, sign, bins), low), ((other_level, other, other_sign, other_bins), high) in pairs:
+            if (sign, other_sign) not in ((">=", "<="), (">=", "="), ("=", "<=")):
+                continue
+            if other_level != level or other_bins != bins:
+                continue
+            wrong = np.argwhere((low > high) & (high >= 0))
+            if len(wrong):
+                at = tuple(wrong[0])
+                groups = [own.labels[i] for own, i in zip(bins, at[1:], strict=True) if len(own.members) > 1]
+                raise ValueError(
+                    f"{folder / f'{level}.parquet'}: constraints of {self.spine.nodes[level][at[0]]} contradict one another: "
+                    f"{' '.join(groups) or 'the total'} is {sign} {low[at]} ({name}) and {other_sign} {high[at]} ({other})"
+                )
 
     def exact(self, frame: Frame) -> list[Exact]:
         """The constraints as exact parts of a release."""
         found = []
-        for (level, _, sign, bins), (values, stated) in self.parts.items():
+        for (level, _, sign, bins), values in self.parts.items():
             part, in_order = _level_sums(frame, self.spine, level, self.cells, bins)
             ordered = in_order(values)
-            if sign != "=" or stated.all():
+            if sign != "=" or ordered.min() >= 0:
                 found.append(Exact(Query(frame, (part,)), ordered, sign))
                 continue
-            wide = np.broadcast_to(stated.reshape(-1, *(1,) * len(bins)), values.shape)
-            rows = np.flatnonzero(in_order(wide).reshape(-1))
+            rows = np.flatnonzero(ordered >= 0)  # of geounits that state it
             some = LinearQuery(frame, part.matrix[rows], [part.names[i] for i in rows])
             found.append(Exact(some, ordered.reshape(-1)[rows]))
         cells = np.flatnonzero(self.zeros.reshape(-1))
@@ -280,16 +259,15 @@ class Limits:
         return found
 
 
-def _sign(row: Row, product: Product, where: str) -> str:
+def _sign(row: Row, product: Product) -> str:
     sign = "=" if row.sign == "==" else row.sign
     if sign is None:
         # Some partitions lack the column; the names that are known say it all the same.
         name = plain_name(row.name)
-        zeros = not row.values.any() and (name in product.constraints or _RELATIONSHIP.match(name))
-        sign = ">=" if name.endswith("_lb") else "<=" if name.endswith("_ub") else None
-        sign = "=" if sign is None and (zeros or name in product.constraints) else sign
+        known = name in product.constraints or (_RELATIONSHIP.match(name) and not row.values.any())
+        sign = ">=" if name.endswith("_lb") else "<=" if name.endswith("_ub") else "=" if known else None
     if sign not in SIGNS:
-        raise ValueError(f"{where}: the sign must be one of {', '.join(SIGNS)}, got {row.sign!r}")
+        raise ValueError(f"{row.where}: the sign must be one of {', '.join(SIGNS)}, got {row.sign!r}")
     return sign
 
 
@@ -304,48 +282,49 @@ def _named(row: Row, product: Product) -> tuple[str, ...] | None:
     return product.constraints.get(plain_name(row.name))
 
 
-def names_of(found: Found, kind: str) -> dict[str, set[str]]:
+def names_of(found: Found, kind: str) -> dict[str, frozenset[str]]:
     """The names of rows at each level."""
-    return {level: {name for place in own[kind] for _, name in place.keys} for level, own in found.items()}
+    return {level: frozenset(name for place in own[kind] for _, name in place.keys) for level, own in found.items()}
 
 
 def _rows(
     product: Product, spine: Spine, found: Found, kind: str, keep: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, Row, int]]:
-    """Level, row and node of all rows that are wanted."""
+    """Level, row and node of all rows whose names are to be kept; ValueError if one is there twice."""
     for level in spine.levels[::-1]:
         node = {geocode: i for i, geocode in enumerate(spine.nodes[level])}
+        file: dict[tuple[str, str], Path] = {}
         for place in found[level][kind]:
             for row in read_rows(place, keep[level], product.histogram.names):
+                key = (row.geocode, row.name)
+                if key in file:
+                    raise ValueError(f"{row.where} is there twice, also in {file[key]}")
+                file[key] = row.file
                 yield level, row, node[row.geocode]
 
 
 def noisy_of(
-    product: Product, spine: Spine, found: Found, cells: Cells, names: Sequence[str] | None, ledger: Ledger
+    product: Product, spine: Spine, found: Found, cells: Cells, keep: Mapping[str, frozenset[str]], ledger: Ledger
 ) -> list[Gathered]:
-    """The noisy answers of each level and query; what is not used is noted."""
-    wanted = None if names is None else {same_query(name) for name in names}
-    keep = {
-        level: frozenset(name for name in own if wanted is None or same_query(name) in wanted)
-        for level, own in names_of(found, "DPQuery").items()
-    }
+    """The noisy answers of each level and query whose names are to be kept; what is not used is noted."""
     gathered: dict[tuple[str, str], Gathered] = {}
     for level, row, node in _rows(product, spine, found, "DPQuery", keep):
+        what = f"{level}, {row.name}"
         try:
             bins = bins_of(row, product.histogram)
         except LookupError as unknown:
-            ledger.note(f"{level}, {row.name}", f"how it cuts the histogram is not known here: {unknown.args[0]}")
+            ledger.note(what, f"how it cuts the histogram is not known here: {unknown.args[0]}")
             continue
         why = cells.span(bins)
         if why is not None:
-            ledger.note(f"{level}, {row.name}", f"it is no sum of the cells: {why}")
+            ledger.note(what, f"it is no sum of the cells: {why}")
             continue
         key = (level, row.name)
         if key not in gathered:
             gathered[key] = Gathered(level, row.name, bins, len(spine.nodes[level]))
         gathered[key].add(row, bins, node)
     for part in gathered.values():
-        missing = part.nodes - len(part.file)
+        missing = np.count_nonzero(np.isnan(part.variance))
         if missing:
             ledger.note(f"{part.level}, {part.name}", f"{missing} of {part.nodes} geounits have no such measurement")
     return list(gathered.values())
@@ -354,7 +333,6 @@ def noisy_of(
 def limits_of(product: Product, spine: Spine, found: Found, cells: Cells, ledger: Ledger) -> Limits:
     """The constraints of all levels."""
     limits = Limits(spine, cells, product, ledger)
-    keep = {level: frozenset(own) for level, own in names_of(found, "Constraint").items()}
-    for level, row, node in _rows(product, spine, found, "Constraint", keep):
+    for level, row, node in _rows(product, spine, found, "Constraint", names_of(found, "Constraint")):
         limits.add(level, row, node)
     return limits

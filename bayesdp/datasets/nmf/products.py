@@ -6,13 +6,12 @@ Tables are P1 to P5 and H1 of the redistricting file, and P12 of the DHC.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import scipy.sparse as sp
 
@@ -20,7 +19,7 @@ from bayesdp._arrays import Mask
 from bayesdp._validate import choice, shown
 from bayesdp.datasets.nmf.histograms import DHC_PERSON, PL94_PERSON, PL94_UNIT, RACE_SETS, Binning, Histogram
 from bayesdp.frames import Frame
-from bayesdp.queries import LinearQuery
+from bayesdp.queries import LinearQuery, SumPart
 
 LEVELS = ("US", "State", "County", "Tract", "Block_Group", "Block")
 """Levels of geography of the redistricting file, from the top down."""
@@ -123,9 +122,7 @@ _SHARES = {
 def share_of(level: str, query: str) -> Fraction:
     """The share of the loss that a query at a level of geography has; 0 where it was not measured."""
     level_share, denominator, shares = _SHARES[choice(level, LEVELS, "level")]
-    if query not in QUERIES:
-        raise ValueError(f"query must be one of {shown(QUERIES, 20)}, got {query!r}")
-    return Fraction(level_share * shares[QUERIES.index(query)], 4099 * denominator)
+    return Fraction(level_share * shares[QUERIES.index(choice(query, QUERIES, "query"))], 4099 * denominator)
 
 
 def sigma_squared(level: str, query: str) -> Fraction | None:
@@ -133,12 +130,7 @@ def sigma_squared(level: str, query: str) -> Fraction | None:
 
     The noise is discrete Gaussian, and this is ``1 / (rho * share of the level * share of the query)``: one record that changes
     moves two cells by one. Geounits that the optimised spine bypasses have more, so that of a file the column ``variance`` counts.
-
-    Parameters
-    ----------
-    level : {"US", "State", "County", "Tract", "Block_Group", "Block"}
-    query : str
-        Such as ``"hispanic * cenrace"``.
+    Levels are "US", "State", "County", "Tract", "Block_Group" and "Block", queries such as ``"hispanic * cenrace"``.
 
     Examples
     --------
@@ -195,21 +187,18 @@ def _races(depth: int) -> Iterator[Row]:
             yield "; ".join(_RACE_NAMES[race] for race in RACE_SETS[i]), depth + 3, {"cenrace": frozenset({i})}
 
 
-def _hispanic_by_race() -> Iterator[Row]:
-    yield "Total", 0, {}
-    yield "Hispanic or Latino", 1, {"hispanic": frozenset({1})}
-    yield "Not Hispanic or Latino", 1, {"hispanic": frozenset({0})}
-    for label, depth, selection in _races(1):
-        yield label, depth, {"hispanic": frozenset({0})} | selection
-
-
-def _race() -> Iterator[Row]:
-    yield "Total", 0, {}
-    yield from _races(0)
-
-
-def _group_quarters() -> Iterator[Row]:
-    named = (
+_TOTAL: Row = ("Total", 0, {})
+_RACE = [_TOTAL, *_races(0)]
+_HISPANIC, _NOT_HISPANIC = ({"hispanic": frozenset({i})} for i in (1, 0))
+_HISPANIC_BY_RACE: list[Row] = [
+    _TOTAL,
+    ("Hispanic or Latino", 1, _HISPANIC),
+    ("Not Hispanic or Latino", 1, _NOT_HISPANIC),
+    *((label, depth, _NOT_HISPANIC | selection) for label, depth, selection in _races(1)),
+]
+_GROUP_QUARTERS: list[Row] = [
+    (label, depth, {"hhgq": frozenset(values)})
+    for label, depth, values in (
         ("Total", 0, range(1, 8)),
         ("Institutionalized population", 1, range(1, 5)),
         ("Correctional facilities for adults", 2, (1,)),
@@ -221,22 +210,15 @@ def _group_quarters() -> Iterator[Row]:
         ("Military quarters", 2, (6,)),
         ("Other noninstitutional facilities", 2, (7,)),
     )
-    for label, depth, values in named:
-        yield label, depth, {"hhgq": frozenset(values)}
-
-
-def _occupancy() -> Iterator[Row]:
-    yield "Total", 0, {}
-    yield "Occupied", 1, {"h1": frozenset({1})}
-    yield "Vacant", 1, {"h1": frozenset({0})}
-
+]
+_OCCUPANCY = [_TOTAL, ("Occupied", 1, {"h1": frozenset({1})}), ("Vacant", 1, {"h1": frozenset({0})})]
 
 _AGES = (0, 5, 10, 15, 18, 20, 21, 22, 25, 30, 35, 40, 45, 50, 55, 60, 62, 65, 67, 70, 75, 80, 85, 116)
 """The first age of each group of P12, and the end of the last one."""
 
 
 def _sex_by_age() -> Iterator[Row]:
-    yield "Total", 0, {}
+    yield _TOTAL
     for sex, name in enumerate(("Male", "Female")):
         yield name, 1, {"sex": frozenset({sex})}
         for first, end in itertools.pairwise(_AGES):
@@ -253,15 +235,14 @@ def _years(first: int, end: int) -> str:
     return f"{first}{middle} years"
 
 
-def _adults(rows: Iterator[Row]) -> Iterator[Row]:
-    for label, depth, selection in rows:
-        yield label, depth, {"votingage": frozenset({1})} | selection
+def _adults(rows: list[Row]) -> list[Row]:
+    return [(label, depth, {"votingage": frozenset({1})} | selection) for label, depth, selection in rows]
 
 
-_ROWS = {
-    "P1": ("pl94-person", _race()), "P2": ("pl94-person", _hispanic_by_race()), "P3": ("pl94-person", _adults(_race())),
-    "P4": ("pl94-person", _adults(_hispanic_by_race())), "P5": ("pl94-person", _group_quarters()),
-    "H1": ("pl94-unit", _occupancy()), "P12": ("dhc-person", _sex_by_age()),
+_ROWS: dict[str, tuple[str, Iterable[Row]]] = {
+    "P1": ("pl94-person", _RACE), "P2": ("pl94-person", _HISPANIC_BY_RACE), "P3": ("pl94-person", _adults(_RACE)),
+    "P4": ("pl94-person", _adults(_HISPANIC_BY_RACE)), "P5": ("pl94-person", _GROUP_QUARTERS),
+    "H1": ("pl94-unit", _OCCUPANCY), "P12": ("dhc-person", _sex_by_age()),
 }  # fmt: skip
 
 TABLES = {
@@ -299,17 +280,12 @@ def _lines_of(*names: str) -> tuple[Published, tuple[Line, ...]]:
 
 
 def published_codes(*names: str) -> pd.DataFrame:
-    """The lines of published tables.
+    """The lines of published tables as a DataFrame: index ``code``, columns ``label`` and ``depth`` (how far the line is set in).
 
     Parameters
     ----------
     *names : str
         Tables (``"P1"``) or codes (``"P1_003N"``), of one histogram: P1 to P5 of persons, H1 of housing units, P12 of the DHC.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Index ``code``; columns ``label`` and ``depth`` (how far the line is set in).
 
     Examples
     --------
@@ -317,12 +293,14 @@ def published_codes(*names: str) -> pd.DataFrame:
     'White alone'
     """
     _, lines = _lines_of(*names)
-    index = pd.Index([line.code for line in lines], name="code")
-    return pd.DataFrame({"label": [line.label for line in lines], "depth": [line.depth for line in lines]}, index=index)
+    rows = [(line.code, line.label, line.depth) for line in lines]
+    return pd.DataFrame(rows, columns=["code", "label", "depth"]).set_index("code")
 
 
 def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
     """Published codes as one query, so that all of them have one joint posterior.
+
+    Answers are called ``"P1_003N"``, or ``"tract=0501000100..., P1_003N"``.
 
     Parameters
     ----------
@@ -332,11 +310,6 @@ def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
         Tables (``"P1"``) or codes (``"P1_003N"``, ``"P12_020N"``).
     by : str, optional
         A level of geography, such as ``"tract"``: one answer a geounit and code. By default for all that was read.
-
-    Returns
-    -------
-    LinearQuery
-        Answers are called ``"P1_003N"``, or ``"tract=0501000100..., P1_003N"``.
 
     Raises
     ------
@@ -352,35 +325,19 @@ def code_query(table: Any, *names: str, by: str | None = None) -> LinearQuery:
     """
     frame = Frame.of(table)
     published, lines = _lines_of(*names)
-    masks = _masks(frame, published, lines)
-    leaves = frame.shape[0]
-    cells = frame.size // leaves
-    node, labels = _nodes(frame, by)
-    rows, columns = [], []
-    for k, mask in enumerate(masks):
-        own = np.flatnonzero(mask)
-        columns.append((np.arange(leaves)[:, None] * cells + own).reshape(-1))
-        rows.append(np.repeat(node * len(lines) + k, len(own)))
-    at, cell = np.concatenate(rows), np.concatenate(columns)
-    matrix = sp.csr_array((np.ones(len(at), dtype=np.int64), (at, cell)), shape=(len(labels) * len(lines), frame.size))
-    return LinearQuery(frame, matrix, [f"{label}{line.code}" for label in labels for line in lines])
-
-
-def _nodes(frame: Frame, by: str | None) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """The node of each leaf, and how the names of its answers start."""
-    leaf = frame.dims[0]
-    if by is None:
-        return np.zeros(frame.shape[0], dtype=np.int64), [""]
-    if by == leaf:
-        own = frame.labels_of(leaf)
-    else:
-        dim, own = frame.group(by)
-        if dim != leaf:
-            raise ValueError(
-                f"by must be a level of geography, {leaf!r} or a group of it, got {by!r}, a group of {dim!r}"
-            )
-    place = {label: i for i, label in enumerate(dict.fromkeys(own))}
-    return np.asarray([place[label] for label in own], dtype=np.int64), [f"{by}={label}, " for label in place]
+    masks = np.stack(_masks(frame, published, lines))
+    leaf, nodes = frame.dims[0], SumPart(frame, () if by is None else (by,))
+    if by is not None and nodes.levels[0] != by:
+        raise ValueError(
+            f"by must be a level of geography, {leaf!r} or a group of it, got {by!r}, a group of {frame.group(by)[0]!r}"
+        )
+    node = nodes.codes[0]  # of each leaf
+    starts = [""] if by is None else [f"{by}={label}, " for label in nodes.answer_labels[0]]
+    leaves = sp.csr_array(
+        (np.ones(len(node), dtype=np.int64), (node, np.arange(len(node)))), shape=(len(starts), len(node))
+    )
+    matrix = sp.kron(leaves, sp.csr_array(masks), format="csr")
+    return LinearQuery(frame, matrix, [f"{start}{line.code}" for start in starts for line in lines])
 
 
 def _masks(frame: Frame, published: Published, lines: tuple[Line, ...]) -> list[Mask]:
@@ -397,7 +354,7 @@ def _masks(frame: Frame, published: Published, lines: tuple[Line, ...]) -> list[
     for line in lines:
         whole = np.ones((1,) * len(dims), dtype=np.bool_)
         for name, values in line.selection.items():
-            chosen = _chosen(line, name, values, cuts.get(name, histogram.axis(name).whole), name in dims)
+            chosen = _chosen(line, name, values, cuts.get(name, histogram.axis(name).binning("*")), name in dims)
             if name in dims:
                 whole = whole & chosen.reshape([-1 if dim == name else 1 for dim in dims])
         found.append(np.broadcast_to(whole, frame.shape[1:]).reshape(-1))

@@ -11,12 +11,9 @@ from bayesdp._validate import positive_integer, shown
 from bayesdp.datasets.nmf.histograms import Cells, cells_of
 from bayesdp.datasets.nmf.layout import Folder, find_folder
 from bayesdp.datasets.nmf.measurements import Bins, Ledger, Unused, frame_of, limits_of, names_of, noisy_of
-from bayesdp.datasets.nmf.products import PRODUCTS, Product, product_of, same_query
+from bayesdp.datasets.nmf.products import PRODUCTS, Product, plain_name, product_of, same_query
 from bayesdp.datasets.nmf.spine import Codes, Found, Spine, exact_totals, find_geounits, prefixes_of, spine_of
 from bayesdp.release import Release
-
-MAX_CELLS = 10_000_000
-"""Largest table that is built, in cells, where a user states no other: about 2 GB while a release is made."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +61,12 @@ def read_nmf(
     levels: Iterable[str] | None = None,
     totals: Mapping[str, int] | None = None,
     cells: Mapping[str, str] | None = None,
-    max_cells: int = MAX_CELLS,
+    max_cells: int = 10_000_000,
 ) -> MeasurementFile:
-    """Read noisy measurement files of the 2020 Census, or its demonstration files of the 2010 Census, as a release.
+    """Read noisy measurement files of the 2020 Census, or demonstration files of the 2010 Census, as a `MeasurementFile`.
 
-    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first,
-    and values of the rows that are asked for only, a few megabytes at a time, so that memory goes with what is read and not with the
-    files.
+    Needs pyarrow: ``pip install 'bayesdp[census]'``. Files of other states are not opened. Of others the keys are read first, and then
+    the values that are asked for, a few megabytes at a time: memory goes with what is read and not with the files.
 
     Parameters
     ----------
@@ -91,21 +87,15 @@ def read_nmf(
         How finely the axes of the histogram are cut: axis -> ``"detailed"``, ``"*"`` (summed over) or a recode, such as
         ``{"age": "age_38_groups"}``. By default as finely as `queries` need.
     max_cells : int
-        The largest table that is built.
-
-    Returns
-    -------
-    MeasurementFile
+        The largest table that is built; 10 million cells take about 2 GB while a release is made.
 
     Raises
     ------
-    ImportError
-        Without pyarrow.
-    FileNotFoundError, ValueError
-        If there is no such folder; if there is no such geography, level or query (those that there are are listed); a file is cut
-        short, or lacks columns; a variance is missing or not positive; geounits or levels are missing; exact answers contradict one
-        another; or folders, partitions, columns or geocodes are not as they are known here (see Notes). The message names the file and
-        the geocode.
+    ImportError, FileNotFoundError, ValueError
+        Without pyarrow; if there is no such folder; if there is no such geography, level or query (those that there are are listed); a
+        file is cut short, or lacks columns; a variance is missing or not positive; geounits or levels are missing; exact answers
+        contradict one another; or folders, partitions, columns or geocodes are not as they are known here (see Notes). The message
+        names the file and the geocode.
     NotImplementedError
         If the table has more than `max_cells` cells. Read fewer levels, or give `queries` or `cells` for coarser cells.
 
@@ -115,15 +105,15 @@ def read_nmf(
     from which its sigma is worked out (from 1 on ``sigma**2`` is the variance, below it is more). Constraints that say that
     sums of cells are 0 become cells that are 0. Totals of states are exact, but not in the files of persons: see `totals`.
 
-    **Fifteen blocks of 2020** were given other codes after the noise was drawn. Which ones is listed by the Bureau (in the README of
-    its least-squares estimates), and not known here: nothing is moved, and `codes` tells for each block the code that is in the
-    file. Whoever joins blocks with published tables by code finds those fifteen missing, or in another place.
+    **Fifteen blocks of 2020** were given other codes after the noise was drawn (listed in the README of the Bureau's least-squares
+    estimates). Nothing is moved: `codes` tells the code in the file, and whoever joins blocks with published tables by code finds
+    those fifteen missing, or in another place.
 
     **Demonstration files** of the 2010 Census (2023, ``2010-pl94-nmf-state-partitioned`` and ``2010-dhc-nmf-county-partitioned``) were
-    made by the same system of answers recoded into the form of 2020, and are read as those of 2020 are, by states or by states and
-    counties below them. Nobody here has seen one. So nothing is guessed: give the folder in which the ``<Level>.parquet`` are; what is
-    not as in 2020 is refused with what was found, and levels, folders and columns that are not known besides are in ``unused``. Codes
-    are those of 2010; a total of a state is taken as that of the branches that are there, and both must be where 2020 had both.
+    made by the same system of answers recoded into the form of 2020, and are read as those of 2020 are. Nobody here has seen one, so
+    nothing is guessed: give the folder in which the ``<Level>.parquet`` are. What is not as in 2020 is refused with what was found;
+    levels, folders and columns that are not known are in ``unused``. Codes are those of 2010; a total of a state is that of the
+    branches that are there, and both must be where 2020 had both.
 
     Measurements of areas larger than `geography` are about other cells besides, and are not used: see ``unused``.
 
@@ -154,13 +144,12 @@ def read_nmf(
     ledger = Ledger()
     _note_strangers(ledger, folder, described, found)
     spine = spine_of(folder, asked, found)
-    there = names_of(found, "DPQuery")
-    _check_names(folder, described, names, there)
+    keep = _asked_rows(folder, described, names, found)
     table = cells_of(described.histogram, _asked_bins(described, names), cells)
     _check_size(spine, table, most, geography, described)
 
-    _note_levels(ledger, folder, described, asked, spine, names, there)
-    noisy = noisy_of(described, spine, found, table, names, ledger)
+    _note_levels(ledger, folder, described, spine, found, keep)
+    noisy = noisy_of(described, spine, found, table, keep, ledger)
     limits = limits_of(described, spine, found, table, ledger)
     limits.check(folder.path)
     needed = [part.bins for part in noisy] + [bins for _, _, _, bins in limits.parts]
@@ -171,18 +160,11 @@ def read_nmf(
         release = Release.from_published(frame, [part.measured(frame, spine, table) for part in noisy], exact)
     except ValueError as wrong:
         raise ValueError(f"{folder.path}, geography {geography}: {wrong}") from wrong
-    codes = Codes({level: spine.nodes[level] for level in spine.levels})
-    return MeasurementFile(release, tuple(ledger), codes, described.name, spine.levels, folder.path)
+    return MeasurementFile(release, tuple(ledger), Codes(spine.nodes), described.name, spine.levels, folder.path)
 
 
 def _note_levels(
-    ledger: Ledger,
-    folder: Folder,
-    product: Product,
-    asked: Sequence[str],
-    spine: Spine,
-    names: Sequence[str] | None,
-    there: Mapping[str, set[str]],
+    ledger: Ledger, folder: Folder, product: Product, spine: Spine, found: Found, keep: Mapping[str, frozenset[str]]
 ) -> None:
     top, leaf = (product.levels.index(own) for own in (spine.levels[-1], spine.leaf))
     for i, level in enumerate(product.levels):
@@ -191,14 +173,12 @@ def _note_levels(
                 ledger.note(level, "there are no files of this level in the folder")
         elif i < top:
             ledger.note(level, "its geounits have other parts besides what was read")
-        elif level not in asked:
+        elif level not in found:
             ledger.note(level, "it is not among the levels that were asked for")
-    if names is not None:
-        wanted = {same_query(name) for name in names}
-        for level, own in there.items():
-            left = sorted(name for name in own if same_query(name) not in wanted)
-            if left:
-                ledger.note(level, f"queries that were not asked for: {', '.join(left)}")
+    for level, names in names_of(found, "DPQuery").items():
+        left = sorted(names - keep[level])
+        if left:
+            ledger.note(level, f"queries that were not asked for: {', '.join(left)}")
 
 
 _PLAIN = frozenset("geocode query_name query_shape value variance sign plb State County".split())
@@ -240,19 +220,24 @@ def _asked_levels(folder: Folder, product: Product, levels: Iterable[str] | None
     return [level for level in product.levels if level in asked]
 
 
-def _check_names(folder: Folder, product: Product, names: Sequence[str] | None, there: Mapping[str, set[str]]) -> None:
-    """Check that the files have these queries; ValueError that lists those that there are."""
+def _asked_rows(
+    folder: Folder, product: Product, names: Sequence[str] | None, found: Found
+) -> dict[str, frozenset[str]]:
+    """The names of the noisy rows that are asked for at each level; ValueError that lists those that there are."""
+    there = names_of(found, "DPQuery")
     if names is None:
-        return
-    known = sorted(set().union(*there.values()))
+        return there
+    known = {same_query(name): plain_name(name) for name in sorted(set().union(*there.values()))}
     for name in names:
-        if same_query(name) not in map(same_query, known):
-            valid = [query.removesuffix("_dpq") for query in known] or product.queries
+        if same_query(name) not in known:
             raise ValueError(
-                f"queries names {name!r}, which is not measured in {folder.path}; queries are {shown(valid, 20)}"
+                f"queries names {name!r}, which is not measured in {folder.path}; queries are "
+                f"{shown(known.values() or product.queries, 20)}"
             )
     if not names:
         raise ValueError("queries must name at least one query; leave it out for all")
+    wanted = {same_query(name) for name in names}
+    return {level: frozenset(name for name in own if same_query(name) in wanted) for level, own in there.items()}
 
 
 def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | None:
@@ -260,8 +245,7 @@ def _asked_bins(product: Product, names: Sequence[str] | None) -> list[Bins] | N
     if names is None:
         return None
     try:
-        stated = [product.histogram.named(name.removesuffix("_dpq").strip()) for name in names]
-        return [product.histogram.binned(binnings) for binnings in stated]
+        return [product.histogram.binned(product.histogram.named(plain_name(name.strip()))) for name in names]
     except ValueError:
         return None
 

@@ -23,10 +23,9 @@ from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Mask
+from bayesdp._arrays import Ints, Mask
 from bayesdp._validate import nonnegative_integer, shown
 from bayesdp.datasets.nmf.layout import KINDS, Folder, Place, find_rows
 from bayesdp.frames import Frame
@@ -53,14 +52,17 @@ def block_code(geocode: str) -> str:
     return end[:11] + end[12:]
 
 
+_CODES: Mapping[str, Callable[[str], str | None]] = {
+    "US": lambda _: "US",
+    "State": lambda geocode: geocode[1:3],
+    "County": county_code,
+    "Block": block_code,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The geounits that were read, and their ordinary codes.
-
-    Parameters
-    ----------
-    geounits : mapping
-        Level -> geocodes.
+    """The geounits that were read (level -> geocodes), and their ordinary codes.
 
     Examples
     --------
@@ -79,27 +81,18 @@ class Codes:
 
     @cached_property
     def _ordinary(self) -> dict[str, str | None]:
-        code_at: dict[str, Callable[[str], str | None]] = {
-            "US": lambda _: "US",
-            "State": lambda own: own[1:3],
-            "County": county_code,
-            "Block": block_code,
-        }
-        found: dict[str, str | None] = {
-            geocode: code_at[level](geocode) if level in code_at else None
-            for level, geocodes in self.geounits.items()
-            for geocode in geocodes
-        }
+        found: dict[str, str | None] = {}
+        for level, geocodes in self.geounits.items():
+            code = _CODES.get(level)
+            found |= {geocode: None if code is None else code(geocode) for geocode in geocodes}
         # What all blocks below a unit say is certain; it takes the place of what its own code says.
         for level, digits in (("County", 5), ("Tract", 11)):
-            geocodes = self.geounits.get(level, ())
-            named: dict[str, set[str]] = {geocode: set() for geocode in geocodes}
-            lengths = {len(geocode) for geocode in geocodes}
-            for block in self.geounits.get("Block", ()):
-                for length in lengths:
-                    if block[:length] in named:
-                        named[block[:length]].add(block_code(block)[:digits])
-            found |= {geocode: own.pop() if len(own) == 1 else None for geocode, own in named.items() if own}
+            units = set(self.geounits.get(level, ()))
+            codes: dict[str, set[str]] = {}
+            for block, length in product(self.geounits.get("Block", ()), {len(unit) for unit in units}):
+                if block[:length] in units:
+                    codes.setdefault(block[:length], set()).add(block_code(block)[:digits])
+            found |= {unit: own.pop() if len(own) == 1 else None for unit, own in codes.items()}
         return found
 
 
@@ -134,7 +127,7 @@ class Spine:
 
     levels: tuple[str, ...]
     nodes: Mapping[str, tuple[str, ...]]  # level -> geocodes, sorted
-    node_of_leaf: Mapping[str, npt.NDArray[np.int64]]  # level -> the node of each leaf
+    node_of_leaf: Mapping[str, Ints]  # level -> the node of each leaf
 
     @property
     def leaf(self) -> str:
@@ -146,11 +139,6 @@ class Spine:
         """Geocodes of the leaves."""
         return self.nodes[self.leaf]
 
-    @property
-    def states(self) -> tuple[str, ...] | None:
-        """The state of each leaf; None where leaves are above states."""
-        return None if self.leaf == "US" else tuple(leaf[1:3] for leaf in self.leaves)
-
 
 def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
     """Find the rows of a geography at some levels; ValueError that says what there is where there are none, or it is not known."""
@@ -161,14 +149,13 @@ def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Foun
     for level, prefix, kind in product(levels, prefixes, KINDS):
         if level == "US" and prefix:
             continue
-        state, county = (None, None) if level == "US" or not prefix else (prefix[:3], prefix[3:])
-        for file in folder.files(level, kind, state, county):
-            place = find_rows(file, (prefix,))
+        for file in folder.files(level, kind, prefix):
+            place = find_rows(file, prefix)
             for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
                 _check_form(file, level, geocode)
-            if place.keys or not place.rows:
+            if place.groups or not place.rows:
                 found[level][kind].append(place)
-    if not any(place.keys for own in found.values() for places in own.values() for place in places):
+    if not any(place.groups for own in found.values() for places in own.values() for place in places):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
 
@@ -192,28 +179,24 @@ def _check_form(file: Path, level: str, geocode: str) -> None:
 
 
 def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: Sequence[str]) -> str:
-    states: set[str] = set().union(*(folder.branches(level) for level in levels))
+    states = folder.branches(*levels)
     message = f"{folder.path}: there is no geography {geography!r} at the levels {shown(levels, 8)}"
     if states and not any(prefix[:3] in states for prefix in prefixes):
         return f"{message}; branches of states that are there are {shown(sorted(states), 8)}"
-    first = ""
+    told, branches = "", {prefix[:3] for prefix in prefixes}
     for level in levels:
         if level in ("US", "State"):
             continue
-        branches = {prefix[:3] for prefix in prefixes}
-        places = (
-            find_rows(file, (own,)) for own in branches for kind in KINDS for file in folder.files(level, kind, own)
-        )
-        near = {geocode for place in places for geocode, _ in place.keys}
-        if not near:
-            continue
-        codes = [f"{own} ({county_code(own)})" if level == "County" else own for own in sorted(near)]
-        more = f", ... ({len(codes) - 8} more)" if len(codes) > 8 else ""
-        told = f"{message}; of the level {level} there are {', '.join(codes[:8])}{more}"
-        if any(len(own) == len(geography) for own in near):
-            return told
-        first = first or told
-    return first or message
+        places = (find_rows(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own))
+        near = sorted({geocode for place in places for geocode, _ in place.keys})
+        same = any(len(geocode) == len(geography) for geocode in near)
+        if near and (same or not told):
+            codes = [f"{geocode} ({county_code(geocode)})" if level == "County" else geocode for geocode in near[:8]]
+            more = f", ... ({len(near) - 8} more)" if len(near) > 8 else ""
+            told = f"; of the level {level} there are {', '.join(codes)}{more}"
+        if same:
+            break
+    return message + told
 
 
 def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
@@ -233,35 +216,35 @@ def spine_of(folder: Folder, levels: Sequence[str], found: Found) -> Spine:
     up = there[::-1]
     leaf = up[0]
     node_of_leaf = {leaf: np.arange(len(geocodes[leaf]), dtype=np.int64)}
-    for level in up[1:]:
+    ancestors = geocodes[leaf]  # of each leaf, at the level below
+    for below, level in pairwise(up):
         place = {geocode: i for i, geocode in enumerate(geocodes[level])}
         lengths = {len(geocode) for geocode in place}
-        parents = [[own[:n] for n in lengths if level == "US" or own[:n] in place] for own in geocodes[leaf]]
-        for own, found_above in zip(geocodes[leaf], parents, strict=True):
-            if not found_above:
+        parents: list[str] = []
+        for geocode, ancestor in zip(geocodes[leaf], ancestors, strict=True):
+            above = [geocodes["US"][0]] if level == "US" else [geocode[:n] for n in lengths if geocode[:n] in place]
+            if not above:
                 raise ValueError(
-                    f"{folder.at(leaf)}: {own} has no geounit of the level {level} above it in {folder.at(level)}; there are "
+                    f"{folder.at(leaf)}: {geocode} has no geounit of the level {level} above it in {folder.at(level)}; there are "
                     f"{shown(place)}"
                 )
-            if len(found_above) > 1:
+            if len(above) > 1:
                 raise ValueError(
-                    f"{folder.at(level)}: {own} is below several geounits of the level {level}: {shown(found_above)}"
+                    f"{folder.at(level)}: {geocode} is below several geounits of the level {level}: {shown(above)}"
                 )
-        nodes = [0 if level == "US" else place[found_above] for [found_above] in parents]
-        node_of_leaf[level] = np.asarray(nodes, dtype=np.int64)
-        childless = np.setdiff1d(np.arange(len(place)), node_of_leaf[level])
-        if childless.size:
+            if level != "US" and not ancestor.startswith(above[0]):
+                raise ValueError(
+                    f"{folder.at(below)}: {ancestor} is not below {level} {above[0]}, its geocode starts otherwise"
+                )
+            parents.append(above[0])
+        node_of_leaf[level] = np.asarray([place[parent] for parent in parents], dtype=np.int64)
+        childless = sorted(set(place) - set(parents))
+        if childless:
             raise ValueError(
-                f"{folder.at(leaf)}: there is no geounit of the level {leaf} below {level} {geocodes[level][int(childless[0])]}"
-                f"{f' and {childless.size - 1} more' if childless.size > 1 else ''}: files are missing, or read fewer levels"
+                f"{folder.at(leaf)}: there is no geounit of the level {leaf} below {level} {childless[0]}"
+                f"{f' and {len(childless) - 1} more' if childless[1:] else ''}: files are missing, or read fewer levels"
             )
-    for below, above in pairwise(up):
-        for node, parent in zip(node_of_leaf[below], node_of_leaf[above], strict=True):
-            own, upper = geocodes[below][int(node)], geocodes[above][int(parent)]
-            if above != "US" and not own.startswith(upper):
-                raise ValueError(
-                    f"{folder.at(below)}: {own} is not below {above} {upper}, its geocode starts otherwise"
-                )
+        ancestors = parents
     return Spine(tuple(up), {level: tuple(geocodes[level]) for level in up}, node_of_leaf)
 
 
@@ -271,38 +254,34 @@ def exact_totals(
     """Totals of states, counties or geounits as exact parts of a release."""
     # The spine splits a state into two branches, so that the published total of a state is that of the sum of two geounits.
     # `totals`: "US", two digits of a state, five of a county, or a geocode -> persons (or units).
-    stated = [(str(key), _leaves(str(key), spine, folder, prefixes), value) for key, value in totals.items()]
-    checked = [(key, mask, nonnegative_integer(value, f"totals[{key!r}]")) for key, mask, value in stated]
-    if not checked:
-        return []
-    whole = [value for _, mask, value in checked if mask.all()]
+    masks = {str(key): _leaves(str(key), spine, folder, prefixes) for key in totals}
+    values = {str(key): nonnegative_integer(value, f"totals[{str(key)!r}]") for key, value in totals.items()}
+    whole = [values[key] for key, mask in masks.items() if mask.all()]
     found = [Exact(Totals(frame), value) for value in whole[:1]]
     if len(set(whole)) > 1:
         raise ValueError(f"totals states several numbers for the same area: {shown(whole)}")
-    rest = [(key, mask, value) for key, mask, value in checked if not mask.all()]
+    rest = [(key, mask, values[key]) for key, mask in masks.items() if not mask.all()]
+    if not rest:
+        return found
     by_group = _as_group(rest, frame)
     if by_group is not None:
-        found.append(by_group)
-    elif rest:
-        matrix = sp.csr_array(
-            np.stack([np.repeat(mask, frame.size // len(mask)) for _, mask, _ in rest]).astype(np.int64)
-        )
-        names = [f"total of {key}" for key, _, _ in rest]
-        found.append(Exact(LinearQuery(frame, matrix, names), [value for _, _, value in rest]))
-    return found
+        return [*found, by_group]
+    cells = frame.size // frame.shape[0]
+    matrix = sp.csr_array(np.stack([np.repeat(mask, cells) for _, mask, _ in rest]).astype(np.int64))
+    names = [f"total of {key}" for key, _, _ in rest]
+    return [*found, Exact(LinearQuery(frame, matrix, names), [value for _, _, value in rest])]
 
 
 def _as_group(rest: Sequence[tuple[str, Mask, int]], frame: Frame) -> Exact | None:
     """The totals as those of all labels of one group, which the hierarchy's kernel knows as a level."""
+    inside = np.stack([mask for _, mask, _ in rest])
+    if np.any(inside.sum(axis=0) != 1):
+        return None
+    areas = inside.argmax(axis=0).tolist()  # of each leaf
     for name, dim, labels in frame.groups:
-        if dim != frame.dims[0]:
-            continue
-        masks = {label: np.asarray([own == label for own in labels], dtype=np.bool_) for label in dict.fromkeys(labels)}
-        values = {
-            label: value for label, mask in masks.items() for _, stated, value in rest if np.array_equal(mask, stated)
-        }
-        if rest and len(values) == len(masks) == len(rest):
-            return Exact(Totals(frame, by=name), [values[label] for label in masks])
+        area_of = dict(zip(labels, areas, strict=True)) if dim == frame.dims[0] else {}
+        if area_of and [area_of[label] for label in labels] == areas and len(area_of) == len(rest) == len(set(areas)):
+            return Exact(Totals(frame, by=name), [rest[area][2] for area in area_of.values()])
     return None
 
 
@@ -330,19 +309,18 @@ def _leaves(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> 
                 "than counties, and may be in that county: give the total of the state"
             )
         return mask
-    mask = np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
     known = {geocode for own in spine.nodes.values() for geocode in own}
     if key not in known:
         raise ValueError(
             f"totals states that of {key!r}, which was not read; geounits that were are {shown(sorted(known))}"
         )
-    return mask
+    return np.asarray([leaf.startswith(key) for leaf in spine.leaves], dtype=np.bool_)
 
 
 def _state(key: str, spine: Spine, folder: Folder, prefixes: Sequence[str]) -> Mask:
     branches = {"0" + key, "1" + key}
-    there = {own for level in folder.levels for own in folder.branches(level)} & branches
-    there |= {leaf[:3] for leaf in spine.leaves} & branches
+    there = folder.branches(*folder.levels) | {leaf[:3] for leaf in spine.leaves}
+    there &= branches
     missing = sorted(branch for branch in there if not branch.startswith(tuple(prefixes)))
     if missing or not there:
         raise ValueError(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,15 @@ from bayesdp._arrays import Ints
 from bayesdp._validate import Seed, choice, generator_of, integer_array, positive_integer, positive_real, shown
 from bayesdp.datasets.nmf.histograms import Binning
 from bayesdp.datasets.nmf.layout import parquet
-from bayesdp.datasets.nmf.products import Product, product_of, same_query, sigma_squared
+from bayesdp.datasets.nmf.measurements import discrete_variance
+from bayesdp.datasets.nmf.products import RHO, Product, product_of, same_query, share_of
 from bayesdp.noise import DiscreteGaussian
 
 type Variance = float | Callable[[str, str], float] | None
 
 _GROUP_ROWS = 4096
-_EXACT = ("US", "total")  # not measured
-_UP_TO = {"State": 3, "County": 8}
-"""Digits of the geocodes of upper levels; below them, those of a block without its last 18 are the tract, without 16 the group."""
+_DIGITS = {"US": 1, "State": 3, "County": 8, "Block": 26}
+"""Digits of geocodes: of blocks at least as many. Those of a block without its last 18 are the tract, without 16 the group."""
 _CAPACITY = 99_999
 """An upper limit of a facility of group quarters, or of the households of a block, as the constraints state it."""
 
@@ -31,7 +30,7 @@ _CAPACITY = 99_999
 def synthetic_spine(
     state: str, *, counties: int, tracts: int = 1, groups: int = 1, blocks: int = 1, aian: bool = False
 ) -> tuple[str, ...]:
-    """Geocodes of made-up blocks in the form of the redistricting file's spine.
+    """Sorted geocodes of made-up blocks in the form of the redistricting file's spine.
 
     Parameters
     ----------
@@ -42,11 +41,6 @@ def synthetic_spine(
     aian : bool
         Whether the blocks are in the branch of American Indian and Alaska Native areas.
 
-    Returns
-    -------
-    tuple of str
-        Sorted.
-
     Examples
     --------
     >>> synthetic_spine("50", counties=1, blocks=2)
@@ -54,12 +48,8 @@ def synthetic_spine(
     """
     if len(state) != 2 or not state.isdigit():
         raise ValueError(f"state must have two digits, got {state!r}")
-    for count, name, most in (
-        (counties, "counties", 999),
-        (tracts, "tracts", 9999),
-        (groups, "groups", 9),
-        (blocks, "blocks", 999),
-    ):
+    largest = ((counties, "counties", 999), (tracts, "tracts", 9999), (groups, "groups", 9), (blocks, "blocks", 999))
+    for count, name, most in largest:
         if positive_integer(count, name) > most:
             raise ValueError(f"{name} must be at most {most}, got {count}")
     branch = "1" if aian else "0"
@@ -87,7 +77,8 @@ def write_synthetic_nmf(
     """Write noisy measurement files of a table that is known, in the layout of the published ones.
 
     The noise is drawn by `bayesdp.noise.DiscreteGaussian`, independently for each level and query. Integers are as narrow as the
-    numbers of a partition allow, so that their widths differ between partitions as in the published files.
+    numbers of a partition allow, so that their widths differ between partitions as in the published files. Gives the folder that
+    was made.
 
     Parameters
     ----------
@@ -114,20 +105,11 @@ def write_synthetic_nmf(
     rng : int, Generator or None
         Source of the noise: see `numpy.random.default_rng`.
 
-    Returns
-    -------
-    Path
-        The folder that was made.
-
     Raises
     ------
-    ImportError
-        Without pyarrow.
-    FileExistsError
-        If the folder is there already.
-    ValueError
-        If a histogram has another shape, negative numbers, or minors in nursing homes while constraints are asked for, a geocode is
-        not of the level, or a variance is not known.
+    ImportError, FileExistsError, ValueError
+        Without pyarrow; if the folder is there already; if a histogram has another shape, negative numbers, or minors in nursing homes
+        while constraints are asked for, a geocode is not of the level, or a variance is not known.
     """
     described = product_of(product)
     by_county = choice(partitions, ("state", "county"), "partitions") == "county"
@@ -142,10 +124,11 @@ def write_synthetic_nmf(
             f"queries must be some of {shown(described.queries, 20)}, got {shown([*queries] if queries else [])}"
         )
     measured = [query for query in described.queries if same_query(query) in asked]
-    survey = _Survey(described, measured, variance, constraints, generator)
     for upper in described.levels[: described.levels.index(level) + 1]:
         if upper in ("Prim", "Tract_Subset_Group", "Tract_Subset"):
             continue  # levels that published files do not have
+        noisy_here = [query for query in measured if (upper, query) != ("US", "total")]  # which is exact
+        sigma = {query: _sigma(variance, described, upper, query) for query in noisy_here}
         # How the geocodes of a partition start.
         digits = 0 if upper == "US" else 8 if by_county and upper != "State" else 3
         nodes: dict[str, dict[str, list[Ints]]] = {}
@@ -154,18 +137,23 @@ def write_synthetic_nmf(
             nodes.setdefault(node[:digits], {}).setdefault(node, []).append(table)
         for start, tables in sorted(nodes.items()):
             part = Path(f"State={int(start[:3]):02d}" if digits else "", f"County={start[3:]}" if digits > 3 else "")
-            for kind, rows in zip(("DPQuery", "Constraint"), survey.rows(upper, tables), strict=True):
-                _write(folder / f"{upper}.parquet" / kind / part, rows, described)
+            noisy: list[dict[str, Any]] = []
+            exact: list[dict[str, Any]] = []
+            for node, below in tables.items():
+                table = np.sum(below, axis=0)
+                noisy += _noisy_rows(described, node, table, sigma, generator)
+                exact += _exact_rows(described, upper, node, table, below) if constraints else []
+            _write(folder / f"{upper}.parquet" / "DPQuery" / part, noisy, described)
+            _write(folder / f"{upper}.parquet" / "Constraint" / part, exact, described)
     return folder
 
 
 def _checked(truth: Mapping[str, npt.ArrayLike], product: Product, level: str, constraints: bool) -> dict[str, Ints]:
     if level not in product.levels:
         raise ValueError(f"level must be one of {shown(product.levels, 10)}, got {level!r}")
-    least = {"US": 1, "State": 3, "County": 8}.get(level, 9) if level != "Block" else 26
     leaves = {}
     for geocode, values in sorted(truth.items()):
-        if not (str(geocode).isdigit() and len(geocode) >= least):
+        if not (str(geocode).isdigit() and len(geocode) >= _DIGITS.get(level, 9)):
             raise ValueError(f"{geocode!r} is no geocode of the level {level}")
         array = integer_array(np.asarray(values), f"truth[{geocode!r}]")
         if array.shape != product.histogram.shape or array.min() < 0:
@@ -186,8 +174,8 @@ def _node(geocode: str, level: str, leaf: str) -> str:
         return geocode
     if level == "US":
         return "0"
-    if level in _UP_TO:
-        return geocode[: _UP_TO[level]]
+    if level in ("State", "County"):
+        return geocode[: _DIGITS[level]]
     if leaf != "Block":
         return geocode[:-2]  # a block group's tract
     return geocode[:-18] if level == "Tract" else geocode[:-16]
@@ -204,8 +192,8 @@ def _write(folder: Path, rows: list[dict[str, Any]], product: Product) -> None:
     kinds |= {"query_shape": arrow.list_(arrow.int32()), "value": arrow.list_(arrow.from_numpy_dtype(integer))}
     kinds |= {"variance": arrow.float32()} | ({"sign": arrow.string()} if "sign" in rows[0] else {})
     whole = [row | {"value": row["value"].astype(integer)} for row in rows]
-    data = {name: arrow.array([row[name] for row in whole], kind) for name, kind in kinds.items()}
-    pq.write_table(arrow.table(data), folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
+    table = arrow.Table.from_pylist(whole, arrow.schema(kinds))
+    pq.write_table(table, folder / "part-0.parquet", row_group_size=_GROUP_ROWS)
 
 
 def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
@@ -216,75 +204,57 @@ def histogram_sums(table: Ints, bins: Iterable[Binning]) -> Ints:
     return table
 
 
-@dataclass
-class _Survey:
-    """What is asked of each geounit, and how noisy it is."""
+def _sigma(variance: Variance, product: Product, level: str, query: str) -> float:
+    """The scale of the noise of a query at a level."""
+    if callable(variance):
+        square = positive_real(variance(level, query), f"variance({level!r}, {query!r})")
+    elif variance is not None:
+        square = positive_real(variance, "variance")
+    elif product.name != "pl94-person":
+        raise ValueError(
+            f"variance must be given for {product.name}: the published settings are known here for pl94-person"
+        )
+    else:
+        square = float(1 / (RHO * share_of(level, query)))
+    sigma = float(np.sqrt(square))
+    if np.float32(discrete_variance(sigma)) == 0.0:
+        raise ValueError(
+            f"variance must leave noise: with sigma**2 = {square:g} for {query!r} at the level {level} every noise is 0, and "
+            "files state a variance that is positive; give 0.02 for next to none"
+        )
+    return sigma
 
-    product: Product
-    queries: list[str]
-    variance: Variance
-    constraints: bool
-    rng: np.random.Generator
 
-    def rows(self, level: str, nodes: Mapping[str, list[Ints]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Noisy rows and exact ones of geounits, of which the tables of the leaves are given."""
-        noisy, exact = [], []
-        for node, leaves in nodes.items():
-            table = np.sum(leaves, axis=0)
-            noisy += [self._measured(level, node, query, table) for query in self.queries if (level, query) != _EXACT]
-            if self.constraints:
-                exact += self._constraints(level, node, table, leaves)
-        return noisy, exact
+def _row(product: Product, node: str, name: str, names: Sequence[str], values: Ints, variance: float) -> dict[str, Any]:
+    shape = [len(binning.members) for binning in product.histogram.binned(names)]
+    axes = dict(zip(product.histogram.names, names, strict=True))
+    stated = {"query_shape": shape, "value": values.reshape(-1), "variance": variance}
+    return {"geocode": node, "query_name": name} | axes | stated
 
-    def _row(self, node: str, name: str, names: tuple[str, ...], values: Ints, variance: float) -> dict[str, Any]:
-        bins = self.product.histogram.binned(names)
-        shape = [len(binning.members) for binning in bins]
-        axes = dict(zip(self.product.histogram.names, names, strict=True))
-        stated = {"query_shape": shape, "value": values.reshape(-1), "variance": variance}
-        return {"geocode": node, "query_name": name} | axes | stated
 
-    def _measured(self, level: str, node: str, query: str, table: Ints) -> dict[str, Any]:
-        spread = self._variance(level, query)
-        names = self.product.histogram.named(query)
-        answers = histogram_sums(table, self.product.histogram.binned(names))
-        law = DiscreteGaussian(sigma=float(np.sqrt(spread)))
-        noise = np.asarray(law.draw(self.rng, answers.shape), dtype=np.int64)
-        stated = float(np.asarray(law.variance((1,))).reshape(-1)[0])
-        if np.float32(stated) == 0.0:
-            raise ValueError(
-                f"variance must leave noise: with sigma**2 = {spread:g} for {query!r} at the level {level} every noise is 0, and "
-                "files state a variance that is positive; give 0.02 for next to none"
-            )
-        return self._row(node, f"{query}_dpq", names, answers + noise, stated)
+def _noisy_rows(
+    product: Product, node: str, table: Ints, sigma: Mapping[str, float], rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """The rows of a geounit with the table `table`, one for each query that has a scale."""
+    for query, scale in sigma.items():
+        names = product.histogram.named(query)
+        answers = histogram_sums(table, product.histogram.binned(names))
+        noise = np.asarray(DiscreteGaussian(sigma=scale).draw(rng, answers.shape), dtype=np.int64)
+        yield _row(product, node, f"{query}_dpq", names, answers + noise, discrete_variance(scale))
 
-    def _variance(self, level: str, query: str) -> float:
-        if callable(self.variance):
-            return positive_real(self.variance(level, query), f"variance({level!r}, {query!r})")
-        if self.variance is not None:
-            return positive_real(self.variance, "variance")
-        if self.product.name != "pl94-person":
-            raise ValueError(
-                f"variance must be given for {self.product.name}: the published settings are known here for pl94-person"
-            )
-        known = sigma_squared(level, query)
-        if known is None:
-            raise ValueError(f"the production settings measure no {query!r} at the level {level}")
-        return float(known)
 
-    def _constraints(self, level: str, node: str, table: Ints, leaves: list[Ints]) -> list[dict[str, Any]]:
-        found: list[tuple[str, Ints, str]] = []
-        if level == "US" or self.product.name == "pl94-unit":
-            found.append(("total", table.sum(keepdims=True), "="))
-        if self.product.name == "dhc-person":
-            bins = self.product.histogram.binned(self.product.constraints["pl94"])
-            found = [("pl94", histogram_sums(table, bins), "=")]
-        if self.product.name == "pl94-person":
-            facilities = np.sum([leaf.sum(axis=(1, 2, 3)) > 0 for leaf in leaves], axis=0).astype(np.int64)
-            least, most = facilities.copy(), facilities * _CAPACITY
-            least[0], most[0] = 0, len(leaves) * _CAPACITY
-            found += [("hhgq_total_lb", least, ">="), ("hhgq_total_ub", most, "<=")]
-            found.append(("nurse_nva_0", np.zeros(1, dtype=np.int64), "="))
-        names = self.product.constraints
-        return [
-            self._row(node, f"{name}_con", names[name], values, 0.0) | {"sign": sign} for name, values, sign in found
-        ]
+def _exact_rows(product: Product, level: str, node: str, table: Ints, leaves: list[Ints]) -> list[dict[str, Any]]:
+    """The constraints of a geounit, which has these leaves."""
+    found: list[tuple[str, Ints, str]] = []
+    if product.name == "dhc-person":
+        found.append(("pl94", histogram_sums(table, product.histogram.binned(product.constraints["pl94"])), "="))
+    elif level == "US" or product.name == "pl94-unit":
+        found.append(("total", table.sum(keepdims=True), "="))
+    if product.name == "pl94-person":
+        facilities = np.sum([leaf.sum(axis=(1, 2, 3)) > 0 for leaf in leaves], axis=0).astype(np.int64)
+        least, most = facilities.copy(), facilities * _CAPACITY
+        least[0], most[0] = 0, len(leaves) * _CAPACITY
+        found += [("hhgq_total_lb", least, ">="), ("hhgq_total_ub", most, "<=")]
+        found.append(("nurse_nva_0", np.zeros(1, dtype=np.int64), "="))
+    names = product.constraints
+    return [_row(product, node, f"{name}_con", names[name], own, 0.0) | {"sign": sign} for name, own, sign in found]
