@@ -195,8 +195,8 @@ def _given_rows(op: ProjectedLaplaceGivenRowsRV, model: pm.Model, rv: Any, x: An
 def _law_with_windows(model: pm.Model, rv: Any) -> NoiseLaw | None:
     """The law of an observed variable, if it tabulates its log-mass; None if not, or if a parameter is not a number."""
     op = rv.owner.op
-    law, law_type = getattr(op, "law", None), getattr(op, "law_type", None)
-    law_type = type(law) if isinstance(law, NoiseLaw) else law_type
+    law: Any = getattr(op, "law", None)
+    law_type: Any = type(law) if isinstance(law, NoiseLaw) else getattr(op, "law_type", None)
     if getattr(law_type, "windows", NoiseLaw.windows) is NoiseLaw.windows:
         return None
     if isinstance(law, NoiseLaw):

@@ -294,8 +294,8 @@ class Driver:
                 table = self._in_frame(self.sums[c])
                 for name, query in self.queries.items():
                     top[name][row] = query.apply(table).reshape(-1)
-                for query in self.noisy:
-                    top[f"{SUMS}{query.name}"][row] = query.part_sums(self.sums[c])
+                for noisy in self.noisy:
+                    top[f"{SUMS}{noisy.name}"][row] = noisy.part_sums(self.sums[c])
 
     def _take(self, places: Sequence[tuple[int, int]], found: Sequence[Moved]) -> None:
         """Take over what tasks gave."""
@@ -316,7 +316,7 @@ class Driver:
         """Room for what is recorded above the parts of a chain."""
         rows = sum(end > self.plan.tune for end in self.ends)
         sizes = {name: (query.rows,) for name, query in self.queries.items()}
-        sizes |= {f"{SUMS}{query.name}": query.rows.shape for query in self.noisy}
+        sizes |= {f"{SUMS}{noisy.name}": noisy.rows.shape for noisy in self.noisy}
         return {name: np.zeros((rows, *size), dtype=np.int64) for name, size in sizes.items()}
 
     def _in_frame(self, tables: npt.NDArray[Any]) -> npt.NDArray[Any]:
