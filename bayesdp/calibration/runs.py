@@ -274,7 +274,7 @@ class Journal:
             self._refuse(at, f"a record must be an object, got {type(record).__name__}")
         failed = "error" in record
         needed: dict[str, Check] = {"number": count, **({"error": text} if failed else self.entries)}
-        known = {**needed, **({"again": lambda value: isinstance(value, bool)} if failed else {})}
+        known: dict[str, Check] = {**needed, **({"again": lambda value: isinstance(value, bool)} if failed else {})}
         missing = sorted(set(needed) - set(record))
         unknown = sorted(set(record) - set(known)) if self.entries or failed else []
         if missing or unknown:

@@ -61,7 +61,7 @@ class Above:
     def part_sums(self, tables: Ints) -> Ints:
         """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
         sums = np.zeros((len(tables), self.rows.shape[1]), dtype=np.int64)
-        np.add.at(sums, (slice(None), self.sum_of_cell), tables)
+        np.add.at(sums.T, self.sum_of_cell, tables.T)
         return sums
 
     def sums(self, tables: Ints) -> Ints:

@@ -149,8 +149,8 @@ def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -
 
 def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
     """Bytes that a chain keeps of a cell that can move, beside its place; they do not grow with the number of draws."""
-    _, *arrays = new_summary(np.zeros(1, dtype=np.int64), draws, counts, bins, batches)
-    return sum(array.nbytes for array in arrays)
+    made = new_summary(np.zeros(1, dtype=np.int64), draws, counts, bins, batches)
+    return sum(array.nbytes for array in made[1:])
 
 
 @nb.njit(cache=True, nogil=True)
