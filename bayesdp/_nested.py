@@ -31,9 +31,8 @@ from functools import cached_property
 from itertools import combinations, pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.queries import SumPart
 
 
@@ -69,7 +68,7 @@ class NestedAxis:
         sizes = np.diff(np.array(self.classes), prepend=0)
         return np.repeat(np.arange(len(self.classes)), sizes).astype(np.int64)
 
-    def contrasts(self, level: int) -> tuple[Floats, Floats, Floats, Ints, npt.NDArray[np.bool_]]:
+    def contrasts(self, level: int) -> tuple[Floats, Floats, Floats, Ints, Mask]:
         """Weighted Helmert contrasts of the classes of a level within the classes of the level above.
 
         Class k against the mean of the classes before it in the same parent: weights n_k, W_k = sum of the earlier
@@ -242,7 +241,7 @@ class NestedSums:
         return residual
 
     @cached_property
-    def free(self) -> npt.NDArray[np.bool_]:
+    def free(self) -> Mask:
         """Which of the orthonormal coordinates (C order of the axes' coordinates) the sums leave free."""
         shape = tuple(axis.size for axis in self.axes)
         free = np.ones(shape, dtype=np.bool_)
@@ -371,7 +370,7 @@ def _families[T](nested: NestedSums, family: Callable[[Partition, Levels], T | N
     return found
 
 
-def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
+def product_families(nested: NestedSums, allowed: Mask) -> list[list[Classes]]:
     """The families of product moves that generate every integer vector that changes no sum: for each block the classes of offsets."""
     # `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not look at them: the bounds
     # of the cells that must not move block such a direction.

@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, override
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import compiled, inside
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
@@ -76,9 +75,9 @@ class _Laws(NamedTuple):
     """What forbids answers: rows and weights of their windows, as arrays for compiled code."""
 
     rows: Ints  # with windows; others, and limits of single cells, have no price
-    below: npt.NDArray[np.bool_]  # whether a law ends below, and above, shape (rows,)
-    above: npt.NDArray[np.bool_]
-    forbidden: npt.NDArray[np.bool_]  # of each weight of the windows whether it is in a gap, shape (weights,)
+    below: Mask  # whether a law ends below, and above, shape (rows,)
+    above: Mask
+    forbidden: Mask  # of each weight of the windows whether it is in a gap, shape (weights,)
     least: float  # the least weight that is in none
 
 
@@ -243,7 +242,7 @@ class CountChain(ABC):
         self.reseed(rng)
 
     @property
-    def generator(self) -> npt.NDArray[np.uint64]:
+    def generator(self) -> Words:
         """State of the kernel's generator, in place."""
         return self.state.generator  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import exact_total, finite_array
 from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -170,7 +170,7 @@ class Fiber:
     def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
         """The part whose cells are between `lower` and `upper`, shape ``(cells,)`` each; zeros become structural zeros."""
 
-        def stated(which: npt.NDArray[np.bool_], values: Ints) -> list[tuple[Query, Ints]]:
+        def stated(which: Mask, values: Ints) -> list[tuple[Query, Ints]]:
             cells = np.flatnonzero(which)
             return [(cell_list(self.frame, cells), values[cells])] if cells.size else []
 
@@ -215,7 +215,7 @@ class Fiber:
         """Whether every limit of `bounds` is attained."""
         return self._bounds[2]
 
-    def determined(self) -> npt.NDArray[np.bool_]:
+    def determined(self) -> Mask:
         """Which cells are proved to have one possible value only, shape ``(*table)``: nothing protects them."""
         lower, upper = self.bounds()
         return np.asarray(lower == upper)
@@ -234,7 +234,7 @@ class Fiber:
         array = np.asarray(table)
         return array.shape == self.frame.shape and array.dtype.kind in "iu" and bool(self.members(array))
 
-    def members(self, tables: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def members(self, tables: npt.NDArray[Any]) -> Mask:
         """Which integer tables are members: shape ``(..., *table)`` to ``(...)``. Counts of 2**53 or more are no counts."""
         axes = tuple(range(-len(self.frame.shape), 0))
         good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=axes)
@@ -447,7 +447,7 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
     rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
     looked_at = 0
 
-    def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:
+    def fill(position: int, partial: Floats, table: list[int]) -> Iterator[list[int]]:
         nonlocal looked_at
         looked_at += 1
         if work is not None and looked_at > work:

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
@@ -204,7 +203,7 @@ class System:
         return Laminar.of(*self.limited_rows(), self.lower, self.upper)
 
     @property
-    def fixed(self) -> npt.NDArray[np.bool_]:
+    def fixed(self) -> Mask:
         """Cells whose value is stated."""
         return np.asarray(self.lower == self.upper)
 
@@ -380,7 +379,7 @@ class _Statements:
         open_upper = np.where(upper == UNBOUNDED, np.inf, upper)
         return cls(every, np.concatenate([least, lower]), np.concatenate([most, open_upper]), names)
 
-    def possible(self, kept: npt.NDArray[np.int64], *, whole: bool) -> bool:
+    def possible(self, kept: Ints, *, whole: bool) -> bool:
         """Whether some ``x >= 0`` fits the kept statements; an unfinished search counts as yes."""
         if not kept.size:
             return True
@@ -393,7 +392,7 @@ class _Statements:
         )
         return bool(result.status != 2)
 
-    def needed(self, order: npt.NDArray[np.int64], *, whole: bool) -> list[int]:
+    def needed(self, order: Ints, *, whole: bool) -> list[int]:
         """Statements without any one of which there is a table, found by leaving out one after the other."""
         kept = np.sort(order)
         for row in order:

@@ -29,7 +29,6 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Mask
@@ -384,7 +383,7 @@ class Target:
             gather_classes(state.cells_int, state.rows, state.indptr, state.indices, state.codes, state.laws, state.classes,
                            state.slots)  # fmt: skip
 
-    def unsupported_cells(self) -> npt.NDArray[np.bool_]:
+    def unsupported_cells(self) -> Mask:
         """Cells that nothing bounds: no exact answer, no noise, and a flat prior. Their posterior would be improper."""
         if self.family != "flat":
             return np.zeros(self.fiber.frame.size, dtype=np.bool_)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
@@ -235,7 +234,7 @@ class Gaps(NamedTuple):
         answers = self.matrix @ counts
         return np.flatnonzero((self.first <= answers) & (answers <= self.last))
 
-    def constraint(self, aim: npt.NDArray[np.float64]) -> LinearConstraint:
+    def constraint(self, aim: Floats) -> LinearConstraint:
         """Answers are below their gaps or above, by an integer program in steps up and down from an aim, and 0 (below) or 1 a gap."""
         rows, at = self.matrix.astype(np.float64), self.matrix @ aim
         both = sp.hstack([rows, -rows, -sp.diags_array(self.room.astype(np.float64))], format="csr")

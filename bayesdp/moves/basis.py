@@ -8,11 +8,10 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 
-from bayesdp._arrays import Ints, Words
+from bayesdp._arrays import Ints, Mask, Words
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
 
@@ -109,7 +108,7 @@ def single_cells(free: Ints, cells: int) -> sp.csr_array:
     return sp.csr_array((ones, (np.arange(len(free)), free)), shape=(len(free), cells))
 
 
-def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.csr_array:
+def directions_on(invariants: Invariants, allowed: Mask) -> sp.csr_array:
     """A redundant list of directions that change no invariant and leave the cells outside `allowed` alone; generates all such."""
     free = np.flatnonzero(allowed)
     short = short_combinations(integer_kernel(invariants.matrix[:, free].toarray()))

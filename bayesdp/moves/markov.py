@@ -30,11 +30,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from bayesdp._arrays import Ints, Mask
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
 from bayesdp.moves.basis import distinct_up_to_sign, integer_kernel
-
-type Words = npt.NDArray[np.int64]
 
 MOST_COORDINATES = 62
 """Supports of vectors are kept as bits of one word."""
@@ -84,9 +82,7 @@ def _fits(g: Ints, v: Ints, sign: int, inside: Mask) -> bool:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _walk_down(
-    v: Ints, store: Ints, words: Words, alive: Mask, count: int, cost: int, inside: Mask, left: Ints
-) -> bool:
+def _walk_down(v: Ints, store: Ints, words: Ints, alive: Mask, count: int, cost: int, inside: Mask, left: Ints) -> bool:
     """Walk both ends of v down along the stored vectors as far as it goes; False if nothing of it is left."""
     # `left` is the work that may still be done; negative afterwards if it ran out.
     while _orient(v, cost, inside):
@@ -268,7 +264,7 @@ def _has_most(basis: Ints, inside: Mask, i: int) -> bool:
     return bool(np.all(weights >= 0) and not np.any(kept.astype(object) @ weights + unit * basis[:, i].astype(object)))
 
 
-def _whole(numbers: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.object_], int]:
+def _whole(numbers: Floats) -> tuple[npt.NDArray[np.object_], int]:
     """Fractions near some numbers, as whole multiples of a unit fraction, and its denominator."""
     fractions = [Fraction(number).limit_denominator(_MOST_DENOMINATOR) for number in numbers.tolist()]
     unit = lcm(*(fraction.denominator for fraction in fractions))

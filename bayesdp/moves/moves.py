@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Ints, Mask
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._nested import Classes, classes_of, is_decomposable, product_families, row_of_cell
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.basis import directions_on, single_cells
@@ -82,7 +82,7 @@ class Moves:
     # What each family is: kind, number of factors, then four numbers a factor that say where its lists start in `pool` (see
     # `Builder`), shape (families, width). Random sums, if there are any, come last.
     meta: Ints
-    cumulative: npt.NDArray[np.float64]  # probabilities of the families, shape (families,)
+    cumulative: Floats  # probabilities of the families, shape (families,)
     pool: Ints  # all index lists of all families, one after the other
     longest: int  # bound on the number of cells in one direction that is not a sum
     proved: (

@@ -44,9 +44,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Ints, Words
 from bayesdp._numba import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.state import LOWER, State, X
@@ -148,7 +147,7 @@ def _moved(occupancy: OccupiedMoves, family: int, factor: int, cell: int, label:
 
 @compiled
 def walk(occupancy: OccupiedMoves, family: int, layer: int, p: int, across: int, nodes: Ints, length: int,
-          generator: npt.NDArray[np.uint64]) -> tuple[int, float]:  # fmt: skip
+          generator: Words) -> tuple[int, float]:  # fmt: skip
     """Walk from the cell p, or work out the chance of a walk that is given."""
     # `layer`: the factor of which there are two labels. `across`: what is added to the number of a cell of the layer of p to get that
     # of the other layer. `nodes`: labels of the two other factors in turn: written, or read if `length`, their number, is positive.
@@ -257,7 +256,7 @@ def _chance_of_half(occupancy: OccupiedMoves, factors: int, cells: Ints, half: i
 
 
 @inside
-def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generator: npt.NDArray[np.uint64]) -> int:
+def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generator: Words) -> int:
     """A cell with another label of a factor, uniform among those that the label may be exchanged with."""
     start, place = occupancy.start[family, factor], occupancy.place[family, factor, p]
     first = occupancy.first[start + place]
@@ -268,9 +267,7 @@ def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generat
 
 
 @inside
-def _draw(
-    occupancy: OccupiedMoves, family: int, generator: npt.NDArray[np.uint64], occupied: int, cells: Ints, steps: Ints
-) -> int:
+def _draw(occupancy: OccupiedMoves, family: int, generator: Words, occupied: int, cells: Ints, steps: Ints) -> int:
     """Draw a direction: the cells that fall come first. The number of its cells, 0 for none."""
     factors = occupancy.factors[family]
     p = occupancy.occupied[below(generator, occupied)]

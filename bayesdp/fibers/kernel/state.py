@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp.moves.moves import Moves
 
 FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
@@ -88,7 +88,7 @@ class State(NamedTuple):
     rows: Floats
     groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
     windows: Floats  # tabulated log-masses of rows, one after the other; only read
-    generator: npt.NDArray[np.uint64]  # state of the random generator; written by every draw, shape (4,)
+    generator: Words  # state of the random generator; written by every draw, shape (4,)
     # `codes`, `laws`, `classes`, `slots`, `met_rows`, `differing`: rows that count once where they are about the same records: codes
     # of the cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`); the
     # log-mass of one that has another number than its class, shape (1,). Empty where there are none.

@@ -215,15 +215,13 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                     down, total, more = tabulate_units(-ONE, -low, ZERO, family, count, rising, prior, curvature, slope, near,
                                                         weights, total, negligible)  # fmt: skip
             else:
-                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, windows,
-                                            tabulated, cells, steps,
-                                            count, met, met_steps, rows_met, curvature, slope, moving, residuals, weights,
-                                            1.0, negligible)  # fmt: skip
+                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, windows, tabulated,
+                                           cells, steps, count, met, met_steps, rows_met, curvature, slope, moving, residuals,
+                                           weights, 1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, windows,
-                                            tabulated, cells, steps,
-                                                  count, met, met_steps, rows_met, curvature, slope, moving, residuals,
-                                                  weights, total, negligible)  # fmt: skip
+                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, windows, tabulated,
+                                                 cells, steps, count, met, met_steps, rows_met, curvature, slope, moving, residuals,
+                                                 weights, total, negligible)  # fmt: skip
             if down < 0:
                 break
             if attempt == 0:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, by_log_weight, exponential, uniform
 from bayesdp.fibers.kernel.state import (
@@ -227,11 +224,10 @@ def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, g
 
 
 @inlined
-def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
-              groups: Floats, windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints,
-              met_steps: Floats, rows_met: int,
-              curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats,
-              total: float, negligible: float) -> tuple[int, float, float]:  # fmt: skip
+def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
+             windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
+             curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats, total: float,
+             negligible: float) -> tuple[int, float, float]:  # fmt: skip
     """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible.
 
     `at` is where the weight of the first step goes. Returns the number of steps written, the new total, and a bound on
@@ -381,7 +377,7 @@ def reflected_step(share: float, above: float, under: float, up: int, down: int,
 
 @inside
 def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-          windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
+          windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
           rows_met: int, curvature: float, slope: float, scratch: Floats) -> int:  # fmt: skip
     """Rejection for a wide log-concave law: flat between two points one unit below the mode, geometric beyond."""
     # Four searches, away from where the last one ended, for the last place up to which something holds: every step downwards gains,
@@ -449,7 +445,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
 
 @inside
 def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-                  windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
+                  windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints,
                   met_steps: Floats, rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats,
                   weights: Floats) -> int:  # fmt: skip
     """A law that need not be log-concave: tabulate the whole interval, or take one slice step on it."""
