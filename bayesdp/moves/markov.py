@@ -186,9 +186,8 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
     sums = np.zeros((0, cells), dtype=np.int64) if limited is None else limited
     single = {row.tobytes() for row in np.eye(cells, dtype=np.int64)}
     # A sum with limits is a coordinate twice, up to the one and down to the other. Cells that are coordinates anyway are so once.
-    extra = [
-        row for row in np.unique(np.concatenate([sums, -sums]), axis=0) if row.any() and row.tobytes() not in single
-    ]
+    both = np.unique(np.concatenate([sums, -sums]), axis=0)
+    extra = [row for row in both if row.any() and row.tobytes() not in single]
     if cells + len(extra) > MOST_COORDINATES:
         return None
     limits = np.array(extra, dtype=np.int64).reshape(-1, cells)
@@ -305,19 +304,15 @@ COMPUTED_CELLS = 1_000
 def computed_moves(
     matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, limited: sp.csr_array
 ) -> tuple[sp.csr_array, Ints] | None:
-    """Directions that connect all tables with the same exact answers, within any limits of some cells and sums.
-
-    And for each cell of `allowed` the class of cells with which it may be exchanged besides: counts of cells in the same sums are
-    brought together in one of them by exchanges, and moves of the sums are moves of that cell. `limited_cells` and the sums
-    `limited` may have limits. None where the computation is too large.
-    """
+    """Directions that connect all tables with the same exact answers, within any limits of cells and sums; and classes of cells."""
+    # Two cells of a class, one number for each cell of `allowed`, may be exchanged besides: counts of cells in the same sums are
+    # brought together in one of them, and moves of the sums are moves of that cell. None where the computation is too large.
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
         return None
-    rows = matrix[:, free].toarray().astype(np.int64)
+    rows, sums = (part[:, free].toarray().astype(np.int64) for part in (matrix, limited))
     single = np.eye(free.size, dtype=np.int64)[limited_cells[free]]
-    limits = np.concatenate([single, limited[:, free].toarray().astype(np.int64)])
-    columns, classes = np.unique(np.concatenate([rows, limits]), axis=1, return_inverse=True)
+    columns, classes = np.unique(np.concatenate([rows, single, sums]), axis=1, return_inverse=True)
     found = markov_basis(columns[: len(rows)], columns[len(rows) :])
     if found is None:
         return None
@@ -328,12 +323,10 @@ def computed_moves(
 
 
 def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_array) -> int | None:
-    """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large.
-
-    Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than another:
-    each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells are one
-    here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
-    """
+    """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large."""
+    # Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than another:
+    # each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells are one
+    # here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
         return None

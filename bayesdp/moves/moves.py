@@ -85,9 +85,7 @@ class Moves:
     cumulative: Floats  # probabilities of the families, shape (families,)
     pool: Ints  # all index lists of all families, one after the other
     longest: int  # bound on the number of cells in one direction that is not a sum
-    proved: (
-        bool  # whether the moves other than sums are known to connect every fiber of these invariants (a Markov basis)
-    )
+    proved: bool  # whether the moves other than sums are known to connect every fiber (a Markov basis)
     claim: str  # what is known of connectivity, in words
     # Products of up to three differences that are drawn by looking at which cells are not 0 (`fibers.kernel.occupied_moves`), laid out
     # as in `meta`; the first `whole` of them keep all that a set of directions keeps, the others only some of its sums.
@@ -125,7 +123,7 @@ class Builder:
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._used = 0
         self._longest = 1
-        self._sets: list[tuple[int, bool]] = []
+        self._sets: list[tuple[int, bool | None]] = [(0, None)]
         self._looking: list[list[int]] = []
         self._whole = 0
         self._listed: set[bytes] = set()
@@ -133,10 +131,10 @@ class Builder:
 
     def product(self, factors: Sequence[Classes]) -> None:
         """Add products of differences; for each factor the classes of offsets that may be exchanged."""
-        # Numbers of a factor: how many offsets, where they start, where the class of each starts, where the bounds of these start.
         self._add(PRODUCT, self._factors(factors), 2 ** len(factors))
 
     def _factors(self, factors: Sequence[Classes]) -> list[list[int]]:
+        """Of each factor: how many offsets, where they start, where the class of each starts, where the bounds of these start."""
         numbers = []
         for classes in factors:
             several = [offsets for offsets in classes if len(offsets) > 1]
@@ -211,9 +209,8 @@ class Builder:
 
     def _share_out(self) -> None:
         """Weights of the sets of families: those of the exact answers first, the others share `PRESERVING_SHARE`."""
-        bounds = [0, *(start for start, _ in self._sets), len(self._rows)]
-        kinds = [None, *(whole for _, whole in self._sets)]
-        sets = [(*ends, kind) for ends, kind in zip(pairwise(bounds), kinds, strict=True) if ends[1] > ends[0]]
+        ends = pairwise([*self._sets, (len(self._rows), None)])
+        sets = [(low, high, kind) for (low, kind), (high, _) in ends if high > low]
         numbers = {kind: sum(other == kind for *_, other in sets) for kind in (None, True, False)}
         if len(sets) < 2:
             return
