@@ -466,13 +466,11 @@ class Chain(CountChain):
         return bool(np.any((classes[1:] == classes[:-1]) & (numbers[1:] != numbers[:-1])))
 
     def sweep(self, moves: int) -> int:
-        """Take `moves` steps; returns how many changed the table.
-
-        Where noisy answers are precise, a share of them (`OCCUPIED_SHARE`) looks at the table (`kernel.occupied_moves`).
-        """
+        """Take `moves` steps; returns how many changed the table."""
         if self._real_rows:
             self.load(self.counts.copy())
-        looking = int(moves * OCCUPIED_SHARE) if self.looks else 0
+        # Where a family of them keeps precise answers, a share looks at the table.
+        looking = int(moves * OCCUPIED_SHARE) if self.target.moves.whole else 0
         changed = int(sweep(self._none, moves - looking, self._family, self.concave, self.state))
         if changed >= 0 and looking:
             more = int(take_occupied_moves(looking, self._family, self.concave, self.state, self._occupied_moves))
@@ -487,22 +485,6 @@ class Chain(CountChain):
         shares[family:] = 1.0
         if sweep(self._none, moves, self._family, self.concave, self.state._replace(cumulative=shares)) < 0:
             raise ValueError(_IMPROPER)
-
-    @property
-    def looks(self) -> bool:
-        """Whether some steps look at the table: if a family of them keeps precise answers (`Moves.whole`)."""
-        return bool(self._occupied_moves.whole[0])
-
-    def draw(self, draws: int, moves: int) -> Ints:
-        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call: shape ``(draws, cells)``."""
-        tables = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if self.looks:
-            for table in tables:
-                self.sweep(moves)
-                table[:] = self.counts
-        elif draws and sweep(tables, moves, self._family, self.concave, self.state) < 0:
-            raise ValueError(_IMPROPER)
-        return tables
 
     def propose(self) -> tuple[int, int]:
         """Take one step and return its number of cells and its length, for `take_back`."""

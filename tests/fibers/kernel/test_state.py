@@ -131,7 +131,8 @@ def test_draws_in_one_call_equal_sweeps_one_by_one():
     one, many = (Chain(target, np.random.default_rng(7)) for _ in range(2))
     for chain in (one, many):
         chain.load(fiber.find_point())
-    drawn = one.draw(50, 8)
+    drawn = np.empty((50, 4), dtype=np.int64)
+    sweep(drawn, 8, state.FAMILIES[target.family], one.concave, one.state)
     for row in drawn:
         many.sweep(8)
         assert np.array_equal(row, many.counts)
