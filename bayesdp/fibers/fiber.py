@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq, ge, le
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -71,14 +72,12 @@ class Fiber:
 
     @classmethod
     def of(cls, exact: Iterable[ExactAnswers], frame: Any = None) -> Fiber:
-        """The fiber of some exact answers; `frame` is needed only where there are none.
-
-        Equal answers in the same order give the same object, as long as there is a reference to it.
-        """
+        """The fiber of some exact answers; `frame` is needed only where there are none."""
+        # Equal answers in the same order give the same object, as long as there is a reference to it.
         listed = list(exact)
         if frame is None and not listed:
             raise ValueError("a fiber without exact answers needs the frame of the table")
-        frame = Frame.of(frame) if frame is not None else listed[0].query.frame
+        frame = listed[0].query.frame if frame is None else Frame.of(frame)
         by_sign: dict[str, list[tuple[Query, Ints]]] = {"=": [], ">=": [], "<=": []}
         for part in listed:
             if not part.query.frame.same_cells(frame):
@@ -240,12 +239,8 @@ class Fiber:
         good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=axes)
         if not np.all(good):  # others are not added up: int64 might not hold their sums
             tables = np.where(np.expand_dims(good, axes), tables, 0)
-        compare: tuple[tuple[Any, tuple[tuple[Query, Ints], ...]], ...] = (
-            (np.equal, self.equalities),
-            (np.greater_equal, self.bounds_below),
-            (np.less_equal, self.bounds_above),
-        )
-        for holds, parts in compare:
+        by_sign = ((eq, self.equalities), (ge, self.bounds_below), (le, self.bounds_above))
+        for holds, parts in by_sign:
             for query, values in parts:
                 fits = holds(query.apply(tables), values)
                 good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
@@ -286,11 +281,8 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
 
 def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | None:
     """Without regard to gaps; None where that takes an integer program."""
-    plain = (
-        not len(system.limit_names)
-        and not np.any(system.lower[~system.fixed])
-        and np.all(system.upper[~system.fixed] == UNBOUNDED)
-    )
+    lower, upper = system.lower[~system.fixed], system.upper[~system.fixed]
+    plain = not len(system.limit_names) and not np.any(lower) and np.all(upper == UNBOUNDED)
     blocks = invariants.blocks
     if plain and blocks is not None:
         return _fill_blocks(system, blocks, guide)
@@ -386,13 +378,12 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
             moved = np.rint(relaxed.x).astype(np.int64)
             point: Ints = aim.astype(np.int64) + moved[:cells] - moved[cells:]
-            if _allowed(system, point):
+            if system.allows(point):
                 return point
     result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
-        raise ValueError(
-            gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
-        )
+        within = gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
+        raise ValueError(within)
     if result.x is None:
         raise TimeoutError(
             f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none; fewer exact or "
@@ -402,20 +393,9 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
     return _checked(system, aim.astype(np.int64) + up - down)
 
 
-def _allowed(system: System, point: Ints) -> bool:
-    """An exact check by integers (solvers work in floating point)."""
-    return bool(
-        np.array_equal(system.sums(point), system.totals)
-        and np.all(point >= system.lower)
-        and np.all(point <= system.upper)
-        and np.all(system.limit_sums(point) >= system.limit_lower)
-        and np.all(system.limit_sums(point) <= system.limit_upper)
-    )
-
-
 def _checked(system: System, point: Ints) -> Ints:
     """The point, after an exact check."""
-    if not _allowed(system, point):
+    if not system.allows(point):
         raise ValueError(conflict(system))
     return point
 
@@ -443,8 +423,8 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
     least = np.where(matrix > 0, matrix * lower, matrix * upper)
     most = np.where(matrix > 0, matrix * upper, matrix * lower)
     # What the cells from position i on can still contribute to each row.
-    rest_least = np.concatenate([np.cumsum(least[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
-    rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
+    added = (np.cumsum(part[:, ::-1], axis=1)[:, ::-1] for part in (least, most))
+    rest_least, rest_most = (np.pad(part, ((0, 0), (0, 1))) for part in added)
     looked_at = 0
 
     def fill(position: int, partial: Floats, table: list[int]) -> Iterator[list[int]]:
@@ -452,9 +432,7 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
         looked_at += 1
         if work is not None and looked_at > work:
             raise ValueError(f"listing the fiber takes more than {work} partial tables")
-        if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(
-            partial + rest_most[:, position] < low - 1e-9
-        ):
+        if np.any((partial + rest_least[:, position] > high + 1e-9) | (partial + rest_most[:, position] < low - 1e-9)):
             return
         if position == len(lower):
             yield table
@@ -499,30 +477,25 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     # numbers, and what lies above; the cost is linear in each, so that for two-way margins and disjoint or nested totals the linear
     # program has a solution of whole numbers already.
     fiber.find_point()  # an empty fiber is an error that names the answers
-    flat = noisy.reshape(-1)
-    system = fiber.system
-    lower = system.lower.astype(np.float64)
-    upper = np.where(system.upper < UNBOUNDED, system.upper, np.inf)
+    flat, system = noisy.reshape(-1), fiber.system
+    lower, upper = system.lower.astype(np.float64), np.where(system.upper < UNBOUNDED, system.upper, np.inf)
     # x = base - down + middle + up, base the floor of the number, or the limit of the cell that is nearest to it.
     base = np.clip(np.floor(flat), lower, upper)
     part = np.where((base == np.floor(flat)) & (base < upper), flat - base, 0.0)
     above = np.where(flat < base, 1.0, 1.0 - 2.0 * part)  # cost of the first step up
-    size = len(flat)
     rows, low, high = system.limited_rows()
-    signed = sp.csr_array(sp.hstack([-rows, rows, rows], format="csr"))
-    start = rows @ base
-    cost = np.concatenate([np.ones(size), above, np.ones(size)])
+    start, signed = rows @ base, sp.hstack([-rows, rows, rows], format="csr")
     room = np.concatenate([base - lower, np.minimum(upper - base, 1.0), np.maximum(upper - base - 1.0, 0.0)])
     found = milp(
-        cost,
-        integrality=np.ones(3 * size),
-        bounds=Bounds(np.zeros(3 * size), room),
+        np.concatenate([np.ones(len(flat)), above, np.ones(len(flat))]),
+        integrality=np.ones(len(room)),
+        bounds=Bounds(0, room),
         constraints=[LinearConstraint(signed, low - start, high - start)] if rows.shape[0] else [],
         options={"node_limit": _NODES, "mip_rel_gap": 0.0},
     )
     if found.status != 0:
         raise ArithmeticError(f"the nearest table was not found: {found.message}")
-    down, middle, up = np.rint(found.x).reshape(3, size)
+    down, middle, up = np.rint(found.x).reshape(3, -1)
     table: Ints = (base - down + middle + up).astype(np.int64).reshape(fiber.frame.shape)
     if not fiber.contains(table):
         raise ArithmeticError("the nearest table was not found: the program's solution does not have the exact answers")
