@@ -225,10 +225,8 @@ def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: 
                 windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints,
                 met_steps: Floats, rows_met: int, curvature: float, slope: float, weights: Floats, indptr: Ints, indices: Ints,
                 mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, each: float, found: int) -> int:  # fmt: skip
-    """Draw a step along a direction that meets `found` rows of classes; the first `rows_met` of `met` are the other rows.
-
-    From the whole interval, which the windows of the rows bound; where that is too long, one slice-sampling update.
-    """
+    """Draw a step along a direction that meets `found` rows of classes; the first `rows_met` of `met` are the other rows."""
+    # From the whole interval, which the windows of the rows bound; where that is too long, one slice-sampling update.
     differing = _lead(ZERO, ONE, LEADS, cells_int, rows, indptr, indices, cells, steps, count, mark, codes, laws, slots, met_rows,
                       found)  # fmt: skip
     span = high - low + 1

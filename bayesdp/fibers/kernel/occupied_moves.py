@@ -61,9 +61,7 @@ class OccupiedMoves(NamedTuple):
     """The families of directions that are drawn by looking at which cells are not 0, and the list of these cells."""
 
     factors: Ints  # 1 (pairs), 2 (squares) or 3 (cubes), shape (families,)
-    place: (
-        Ints  # of each cell its label among those of each factor, -1 where it does not move, shape (families, 3, cells)
-    )
+    place: Ints  # of each cell its label of each factor, -1 where it does not move, shape (families, 3, cells)
     start: Ints  # where the labels of a factor begin in the next three, shape (families, 3)
     # `offset`, `first`, `last`: of each label: what it adds to the number of a cell, and where the labels begin and end that it may
     # be exchanged with.
@@ -237,16 +235,6 @@ def _apart(occupancy: OccupiedMoves, family: int, factor: int, p: int, q: int) -
 
 
 @inside
-def _shift(occupancy: OccupiedMoves, family: int, factor: int, p: int, q: int) -> int:
-    """What is added to the number of a cell where the label of p is replaced by that of q."""
-    start = occupancy.start[family, factor]
-    return int(
-        occupancy.offset[start + occupancy.place[family, factor, q]]
-        - occupancy.offset[start + occupancy.place[family, factor, p]]
-    )
-
-
-@inside
 def _chance_of_half(occupancy: OccupiedMoves, factors: int, cells: Ints, half: int, occupied: int) -> float:
     """w(H) of a pair or square, of the cells ``half, half + 1, ..`` of its direction; 0 if one is not occupied."""
     for i in range(half, half + factors):
@@ -263,7 +251,7 @@ def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generat
     label = first + below(generator, occupancy.last[start + place] - first - 1)
     if label >= place:
         label += 1
-    return int(p + occupancy.offset[start + label] - occupancy.offset[start + place])
+    return _moved(occupancy, family, factor, p, label)
 
 
 @inside
@@ -285,8 +273,8 @@ def _draw(occupancy: OccupiedMoves, family: int, generator: Words, occupied: int
         return 0
     if not (_apart(occupancy, family, 0, p, q) and _apart(occupancy, family, 1, p, q)):
         return 0
-    shift = _shift(occupancy, family, 0, p, q)
-    cells[0], cells[1], cells[2], cells[3] = p, q, p + shift, q - shift
+    other = _moved(occupancy, family, 0, p, occupancy.place[family, 0, q])
+    cells[0], cells[1], cells[2], cells[3] = p, q, other, p + q - other
     steps[0], steps[1], steps[2], steps[3] = -1, -1, 1, 1
     return 4
 

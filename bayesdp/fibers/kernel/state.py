@@ -1,7 +1,6 @@
-"""What the kernel works on: a table, its prior and its noise, packed into a few arrays.
+"""What the kernel works on: a table, its prior and its noise, packed into a few arrays whose columns are named here.
 
-Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one
-row of one array; that is also kind to the memory cache. The names below are the columns.
+Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one row of one array.
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ class State(NamedTuple):
     indptr: Ints
     indices: Ints
     entries: Floats
-    # General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes their current
-    # values, shape (rows, ROW_FLOATS).
+    # Noisy answers that are not single cells, members of l2 laws, limits; the kernel writes their values, shape (rows, ROW_FLOATS).
     rows: Floats
     groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
     windows: Floats  # tabulated log-masses of rows, one after the other; only read

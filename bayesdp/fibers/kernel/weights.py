@@ -228,12 +228,9 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
              windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
              curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats, total: float,
              negligible: float) -> tuple[int, float, float]:  # fmt: skip
-    """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible.
-
-    `at` is where the weight of the first step goes. Returns the number of steps written, the new total, and a bound on
-    the weight of the steps not written (ratios decrease, so a geometric series); -1 steps where the window is full or
-    a weight grows too large (a start far below the mode).
-    """
+    """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible."""
+    # `at` is where the weight of the first step goes. Returns the number of steps written, the new total, and a bound on the weight of
+    # the steps not written (ratios decrease, so a geometric series); -1 steps where the window is full or a weight grows too large.
     rewind(cells_int, rows, cells, count, met, rows_met, moving, residuals)
     exponent = sign * slope - 0.5 * curvature
     if exponent > 300.0:
@@ -263,12 +260,9 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
 def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
                     slope: float, near: Floats, weights: Floats, total: float,
                     negligible: float) -> tuple[int, float, float]:  # fmt: skip
-    """`tabulate` for the common case: entries of the direction are +1 and -1, and only single cells are noisy.
-
-    The same numbers in fewer operations. `near` holds, for each cell, its count, its prior shape, the distance to the
-    knot of its Laplace noise (an integer), and the factors before and after the knot; the `rising` cells come first.
-    `prior` is the product of the prior weights of one step up.
-    """
+    """`tabulate` in fewer operations, where entries of the direction are +1 and -1, and only single cells are noisy."""
+    # `near` holds, for each cell, its count, its prior shape, the distance to the knot of its Laplace noise (an integer), and the
+    # factors before and after the knot; the `rising` cells come first. `prior`: product of the prior weights of one step up.
     exponent = sign * slope - 0.5 * curvature
     if exponent > 300.0:
         return -1, total, 0.0
@@ -320,10 +314,8 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
 
 @inlined
 def find_step(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
-    """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share.
-
-    Order: 0, the first upward steps, the first downward steps, then the rest of both.
-    """
+    """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share."""
+    # Order: 0, the first upward steps, the first downward steps, then the rest of both.
     edge = 1.0
     if target < edge:
         return 0, edge
