@@ -2,9 +2,8 @@
 
 And a price on answers that laws forbid: starts where laws end or have gaps, and ways between tables that no line joins.
 
-Starts: the price is raised until no forbidden answer is left. Neither the table that such a run begins with nor the walls between
-possible tables matter much: chains end far apart. What is found is possible by the tabulated laws; that nothing is found does not
-say that there is nothing.
+Starts: the price is raised until no forbidden answer is left. Neither the first table nor the walls between possible tables matter
+much: chains end far apart. That nothing is found does not say that there is nothing.
 
 Ways: from a possible table the price falls, from one that keeps nearly all tables possible to one that keeps few, and rises again.
 The table at the end is taken or left so that the law of the table stays as it is (tempered transitions; Neal, Statistics and
@@ -49,12 +48,10 @@ from bayesdp.moves.moves import SUMS
 
 _FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
 """The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one
-with another number than others about the same records, at least. The last is less than one: an answer that must not be empty gets a
-first record although it then is about the same one as some other answer, until a second comes."""
+with another number than others about the same records, at least: less than one, so that answers may get their first record."""
 
 _MORE = 0.05
-"""From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
-answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
+"""From then on answers that stay forbidden cost so much more at each step: a price that rises for all freezes the table."""
 
 LONGEST_START = 4_000
 """Steps after which no more are taken."""
@@ -228,8 +225,7 @@ class CountChain(ABC):
     """A table that moves, and what all chains can do, whatever their kernel.
 
     A chain is made for a target; prior and noise may be set anew before every move. It begins at a table, is tuned by moving and
-    learning in turns until it settles, and moves on. `memory` is what it has besides the table, the parameters and the generator, as
-    numbers, always as many.
+    learning in turns until it settles, and moves on.
     """
 
     target: Target
@@ -295,7 +291,7 @@ class CountChain(ABC):
     @property
     @abstractmethod
     def memory(self) -> Floats:
-        """What the kernel has besides table, parameters and generator."""
+        """What the kernel has besides table, parameters and generator, as numbers, always as many."""
 
     @abstractmethod
     def remember(self, memory: Floats, *, same: bool) -> None:
@@ -307,10 +303,8 @@ class Chain(CountChain):
 
     # Where some families of directions keep noisy answers, how often each is taken is learnt while tuning. For the cells and for the
     # sums of each published kind, how far a step of a family moves them is measured: the mean of squares in units of their
-    # variances, whose inverse is a time. The shares are those with the least sum of these times, so that totals, which few steps
-    # change, get their due, but for a part that all families have in common. Steps that measure this begin at the table as it
-    # stands, which is put back. Random sums keep their share. Where laws forbid answers, tables may be possible that no line leads
-    # to; small ones are tempered now and then, by chance and whatever the table is.
+    # variances, whose inverse is a time. The shares are those with the least sum of these times, but for a part that all families
+    # have in common. Steps that measure this begin at the table as it stands, which is put back. Random sums keep their share.
 
     state: State
 
@@ -513,18 +507,15 @@ class Chain(CountChain):
         return taken
 
     def disperse(self, sweeps: int = 5) -> bool:
-        """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
-
-        Where they forbid answers, these cost a price, which rises; so do answers about the same records with different numbers.
-        Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
-        """
+        """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at."""
+        # Where they forbid answers, these cost a price, which rises; so do answers about the same records with different numbers.
+        # Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
         moves = max(self.target.fiber.invariants.dimension, 1)
         walls = any(term.windows is not None for term in self.target.terms)
         if walls:
             start = self.counts.copy()
-            tenth = max(moves // 10, 10)
-            self.load(self.counts.copy())
-            forbidden = raise_the_price(self.state, lambda: self.sweep(tenth))
+            self.load(start)
+            forbidden = raise_the_price(self.state, lambda: self.sweep(max(moves // 10, 10)))
             if forbidden is None:
                 return True
             self.forbidden = forbidden
