@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, override
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
-from bayesdp._numba import compiled, inside
+from bayesdp._numba import compiled
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
 from bayesdp.fibers.kernel.occupied_moves import occupied_moves_of, take_occupied_moves
@@ -169,28 +169,21 @@ def _charge_more(more: float, laws: _Laws, state: State) -> float:
     """Add to the weight of answers that are forbidden; how many units the table costs."""
     total = 0.0
     for i in range(len(laws.rows)):
-        units = _units_of(i, laws, state)
+        j = laws.rows[i]
+        at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
+        units = 0.0
+        if at < 0.0 and laws.below[i]:
+            units = -at
+        elif at > last and laws.above[i]:
+            units = at - last
+        if len(state.laws) > 0:
+            units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
+        if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
+            units += _GAP
         if units > 0.0:
-            state.rows[laws.rows[i], WINDOW_WEIGHT] += more
+            state.rows[j, WINDOW_WEIGHT] += more
         total += units
     return total
-
-
-@inside
-def _units_of(i: int, laws: _Laws, state: State) -> float:
-    """How many times the price an answer costs."""
-    j = laws.rows[i]
-    at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
-    units = 0.0
-    if at < 0.0 and laws.below[i]:
-        units = -at
-    elif at > last and laws.above[i]:
-        units = at - last
-    if len(state.laws) > 0:
-        units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
-    if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
-        units += _GAP
-    return units
 
 
 _IMPROPER = (

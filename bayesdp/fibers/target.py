@@ -37,9 +37,8 @@ from bayesdp.fibers.kernel.state import State, add_gaussian, clear_noise, new_st
 from bayesdp.fibers.windows import Gaps, NoiseTerm, bent, without_infinities
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
-from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
-
-type Part = SumPart | MatrixPart
+from bayesdp.queries import LinearQuery, Query, SumPart
+from bayesdp.queries.query import Part
 
 APART = 4.0
 """A level ends where the variance is this many times that of its most precise answer."""

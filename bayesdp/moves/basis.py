@@ -67,8 +67,7 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
     # The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later classes of each parent,
     # each against the class before it (first labels stand for their class).
     order = np.lexsort(axis.codes[::-1])
-    rows, columns, entries = [0], [int(order[0])], [1]
-    count = 1
+    rows, columns, entries, count = [0], [int(order[0])], [1], 1
     for level in range(1, len(axis.codes)):
         starts = np.flatnonzero(np.diff(axis.codes[level][order], prepend=-1))
         parent = axis.codes[level - 1][order[starts]]
@@ -120,13 +119,11 @@ def directions_on(invariants: Invariants, allowed: Mask) -> sp.csr_array:
 def short_combinations(basis: Ints) -> Ints:
     """A reduced basis with short combinations of its vectors."""
     # A basis alone mixes slowly and gets stuck at zeros. Small kernels: short combinations with weights -1, 0, 1 that are primitive
-    # among themselves (no other one lies inside, sign by sign); for 3x3x3 tables with all two-way margins these are the 27 + 54
-    # moves of the Markov basis. Larger ones: sums and differences of pairs that share a cell. Distinct up to sign, with the basis.
+    # among themselves (no other one lies inside, sign by sign). Larger ones: sums and differences of pairs that share a cell.
     n, cells = basis.shape
     if n > _ALL_SIGNED_SUMS:
-        pairs = [
-            basis[i] + s * basis[j] for i in range(n) for j in range(i) for s in (1, -1) if np.any(basis[i] * basis[j])
-        ]
+        sharing = [(i, j) for i in range(n) for j in range(i) if np.any(basis[i] * basis[j])]
+        pairs = [basis[i] + s * basis[j] for i, j in sharing for s in (1, -1)]
         combined = np.array(pairs, dtype=np.int64).reshape(-1, cells)
         limit = 2 * int(np.abs(basis).sum(axis=1).max())
         return distinct_up_to_sign(np.concatenate([basis, combined[np.abs(combined).sum(axis=1) <= limit]]))
@@ -166,7 +163,7 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
             "differences of tables"
         )
     weights = _weights(matrix)
-    found: list[Ints] = []
+    found = [np.zeros((0, cells), dtype=np.int64)]
     entries = 0
     for up, down in _pairs(weights, cells, radius, balanced):
         differences = _difference(up, down, cells)
@@ -177,16 +174,14 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
         if entries > most:
             raise ValueError(f"more than {most // cells} differences of tables of {cells} cells: too many to list")
         found.append(differences)
-    vectors = np.concatenate(found) if found else np.zeros((0, cells), dtype=np.int64)
-    if not len(vectors):
-        return vectors
+    vectors = np.concatenate(found)
     vectors *= leading_signs(vectors)[:, None]
     return np.asarray(vectors[np.lexsort(vectors.T[::-1])])
 
 
 def _weights(matrix: sp.csr_array) -> Words:
     """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64)."""
-    # Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
+    # With probability 2**-64 others have, too: the caller compares the images.
     entries = matrix.tocoo()
     random = np.random.default_rng(0).integers(1, 2**63, size=matrix.shape[0], dtype=np.uint64)
     words = np.zeros(matrix.shape[1], dtype=np.uint64)
@@ -196,8 +191,7 @@ def _weights(matrix: sp.csr_array) -> Words:
 
 def _pairs(weights: Words, cells: int, radius: int, balanced: bool) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of multisets with equal hashes and no common cell, padded with `cells`, each pair once."""
-    chosen = np.zeros((1, 0), dtype=np.int64)
-    words = np.zeros(1, dtype=np.uint64)
+    chosen, words = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.uint64)
     levels = [(chosen, words)]
     for _ in range(radius):
         # Multisets as ascending lists: append every cell that is not smaller than the last.

@@ -2,7 +2,7 @@
 
 A direction is drawn without looking at the table, and the step along it is then drawn from its exact conditional law. That leaves
 every law on the fiber invariant whatever the distribution of the directions, so a family of moves is judged only by what it connects
-and how fast it mixes. (Steps along those of `Moves.looking` are accepted or rejected.) The families:
+and how fast it mixes. The families:
 
 product
     a product of differences: pair moves ``e_a - e_b`` of totals, 2x2 moves of two-way margins, and so on (`bayesdp._nested`).
@@ -12,11 +12,10 @@ listed
     vectors of an explicit list: single cells, or a reduced lattice basis with short combinations (`basis`).
 sums
     signed sums of 1 + Geometric(1/2) moves of the other families, which generate the whole lattice: every integer direction that the
-    kernel has room for (64 moves without common cells, and more) has positive probability.
+    kernel has room for has positive probability.
 
-Noisy answers that are precise beside the others are kept by a share of the directions (`Preserved`), all of them or some: a direction
-that changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
-beside those of the exact answers, so that they take nothing from what is proved.
+Noisy answers that are precise beside the others are kept by a share of the directions (`Preserved`), all of them or some, beside
+the families of the exact answers, so that this takes nothing from what is proved.
 """
 
 from __future__ import annotations
@@ -59,8 +58,7 @@ _LISTED_CELLS = 64
 """Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes better."""
 
 PRESERVING_CELLS = 100
-"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form: a reduced basis
-of 128 cells takes a third of a second."""
+"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form."""
 
 _SINGLE = "proved: every cell moves on its own"
 _PAIRS = "proved: pair moves connect every table with the same disjoint totals"
