@@ -257,11 +257,9 @@ def range_of_sums(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Flo
 
 def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
     """Limits of every cell over the fiber (flat arrays; -1 above where unbounded)."""
-    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a
-    # two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`). Other small
-    # tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are determined (see
-    # `determined_cells`), unless limits are of too many sums. Returns `lower, upper`, shape (cells,); `exact`, whether they are
-    # attained; `complete`, whether no other cell than those with `lower == upper` has one possible count only.
+    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a two-way
+    # table: Fréchet's bounds. Returns `lower, upper`, shape (cells,); `exact`, whether they are attained; `complete`, whether no other
+    # cell than those with `lower == upper` has one possible count only.
     if system.laminar is not None and system.laminar.empty < 0:
         least, most = system.laminar.bounds()
         return least, np.where(most >= UNBOUNDED, -1, most), True, True

@@ -265,11 +265,7 @@ _ROUNDED = 2**40
 
 def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps | None = None) -> Ints:
     """A table of the fiber close to `guide` (flat arrays), outside of all gaps."""
-    # Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted to the
-    # margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are disjoint: from the
-    # top down (`Laminar`). Else an integer program that minimises the sum of absolute differences to the guide; of a large table first
-    # without asking for integers, which is ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
-    # it is solved again while answers about the same records have different numbers.
+    # Of each gap the program chooses a side; it is solved again while answers about the same records have different numbers.
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):
         point = _integer_program(system, guide, gaps)
@@ -296,6 +292,7 @@ def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | N
 
 
 def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
+    """Disjoint totals: the guide scaled to each total and rounded by largest remainders."""
     point = np.where(system.fixed, system.lower, 0)
     free = np.flatnonzero(~system.fixed)
     loose = free[blocks[free] < 0]
@@ -334,6 +331,7 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
 
 
 def _fill_two_way(system: System, guide: Floats) -> Ints:
+    """The guide fitted to two margins, rounded down, and the rest put back by the north-west corner rule."""
     rows, columns = system.frame.shape
     row_total, column_total = two_way_margins(system)
     if exact_total(row_total) != exact_total(column_total) or row_total.min() < 0 or column_total.min() < 0:
@@ -361,6 +359,7 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
 
 
 def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) -> Ints:
+    """The nearest table; a large one first without asking for integers, which is ten times as fast; with gaps, one near by."""
     cells, choices = system.frame.size, 0 if gaps is None else len(gaps.first)
     lower, upper = system.lower.astype(np.float64), np.where(system.upper == UNBOUNDED, np.inf, system.upper)
     aim = np.rint(np.clip(guide, lower, upper))

@@ -241,22 +241,12 @@ def moves_for(
 ) -> Moves:
     """The families of directions for some invariants, which the directions do not change.
 
-    Parameters
-    ----------
-    invariants : Invariants
-    fixed : bool array, shape (cells,), optional
-        Cells that never move; a direction that touches one is blocked by its bounds.
-    bounded : bool or bool array, shape (cells,)
-        Which cells have an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect.
-    limited_rows : bool or sparse int array, shape (rows, cells)
-        Sums of several cells that have bounds; True: some that are not known, so that nothing is proved.
-    kept : sequence of Preserved
-        What a share of the directions keeps beside the invariants. General rows need a small table (`has_families`).
-    compute : bool
-        Whether a Markov basis is looked for where none is known: not of use for vectors that may be negative.
+    `fixed`, shape (cells,): cells that never move; a direction that touches one is blocked by its bounds. `bounded`: which cells have
+    an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect. `limited_rows`, shape (rows,
+    cells): sums of several cells that have bounds; True: some that are not known, so that nothing is proved. `kept`: what a share of
+    the directions keeps beside the invariants; general rows need a small table (`has_families`). `compute`: whether a Markov basis is
+    looked for where none is known, which is not of use for vectors that may be negative.
 
-    Notes
-    -----
     Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have Markov bases of product
     moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple cycles of the graph of free cells, proved (the
     matrix is totally unimodular, so they are its Graver basis). Everything else: basic moves, and a computed Markov basis (the Graver

@@ -55,16 +55,12 @@ FAR: Any = np.int64(UNBOUNDED)
 """Arguments of compiled functions: for a 1 that it can read, Numba compiles a function once more. `UPWARDS` is where weights of upward
 steps begin."""
 
-NO_WINDOWS = np.zeros(0)
-"""What `State.windows` is where no row has a tabulated log-mass."""
+NO_WINDOWS, NO_LAWS = np.zeros(0), np.zeros(0, dtype=np.int64)
+"""What `State.windows` is where no row has a tabulated log-mass, and `State.laws` where no rows share a perturbation."""
 
 IMPOSSIBLE = -1e9
 """Log-mass of an answer that cannot be, or of answers about the same records with different numbers: no double holds its exponential,
-and no other term makes up for it (noise of scale .01 would have to be off by 450). So no table that is possible is left for one that
-is not, and no chain begins at one that is not. Infinities would turn differences into NaN."""
-
-NO_LAWS = np.zeros(0, dtype=np.int64)
-"""What `State.laws` is where no rows share a perturbation."""
+and no other term makes up for it (noise of scale .01 would have to be off by 450). Infinities would turn differences into NaN."""
 
 UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""

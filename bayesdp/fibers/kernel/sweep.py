@@ -244,9 +244,8 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     for i in range(rows_met):
         rows[met[i], VALUE] += float(k * met_steps[i])
     for g in range(len(groups)):
-        groups[g, SQUARED] = max(
-            groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k, 0.0
-        )
+        squared = groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k
+        groups[g, SQUARED] = max(squared, 0.0)
     return k
 
 
