@@ -4,8 +4,7 @@ Margins and totals ask for sums over labels that are nested: the grand total, su
 such queries the space of tables splits into orthogonal components, one for each combination of levels (as in an analysis of
 variance), and everything that is needed (rank, projection, orthonormal coordinates) has a closed form without a matrix.
 
-Product moves of nested sums, and which sets of moves are known to connect every table: a product move is a product of
-differences. The dimensions of the table are split into blocks; in each block two (combinations of) labels are drawn, and the move
+Product moves. The dimensions of the table are split into blocks; in each block two (combinations of) labels are drawn, and the move
 is the product of the differences of their indicators: +1 and -1 on ``2**blocks`` cells. One block gives the pair moves ``e_a -
 e_b`` of totals, two give the 2x2 moves of two-way margins, three the basic moves of a three-way table with all two-way margins.
 

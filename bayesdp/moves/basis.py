@@ -151,10 +151,9 @@ def distinct_up_to_sign(vectors: Ints) -> Ints:
 
 def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: int = 25_000_000) -> Ints:
     """All ``z`` with ``A z = 0`` and few entries that are not 0, one of each pair z, -z, without zero, in ascending order."""
-    # The balanced ones, whose entries add up to zero, have a positive part that adds up to at most the radius; else it is the l1
-    # norm. `most`: the largest number of entries of the answer.
-    # Each z is the difference of its positive and negative parts: two multisets of cells without a common cell, which the matrix
-    # sends to the same vector. All multisets up to the size in question are listed and sorted by that vector.
+    # Of balanced ones, whose entries add up to zero, the positive part adds up to at most the radius; else the radius is of the l1
+    # norm. `most`: the largest number of entries of the answer. Each z is the difference of its positive and negative parts: two
+    # multisets of cells without a common cell, with the same image. All multisets up to the size in question are sorted by that.
     cells = matrix.shape[1]
     count = sum(math.comb(cells + size - 1, size) for size in range(radius + 1))
     if count > _MOST_MULTISETS:
@@ -166,7 +165,10 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
     found = [np.zeros((0, cells), dtype=np.int64)]
     entries = 0
     for up, down in _pairs(weights, cells, radius, balanced):
-        differences = _difference(up, down, cells)
+        differences = np.zeros((len(up), cells + 1), dtype=np.int64)  # the last column takes the padding
+        np.add.at(differences, (np.arange(len(up))[:, None], up), 1)
+        np.subtract.at(differences, (np.arange(len(up))[:, None], down), 1)
+        differences = differences[:, :cells]
         if matrix.shape[0]:
             # Equal hashes need not be equal images.
             differences = differences[~np.any(np.asarray((matrix @ differences.T) != 0), axis=0)]
@@ -232,11 +234,3 @@ def _equal(chosen: Ints, words: Words, sizes: Ints, radius: int, empty: int = -1
             same = (up[:, :, None] == down[:, None, :]) & (up[:, :, None] != empty)
             apart = ~np.any(same, axis=(1, 2))
             yield up[apart], down[apart]
-
-
-def _difference(up: Ints, down: Ints, cells: int) -> Ints:
-    rows = np.arange(len(up))[:, None]
-    z = np.zeros((len(up), cells + 1), dtype=np.int64)  # the last column takes the padding
-    np.add.at(z, (rows, up), 1)
-    np.subtract.at(z, (rows, down), 1)
-    return z[:, :cells]

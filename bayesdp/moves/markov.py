@@ -8,15 +8,14 @@ connected. Then one is taken in after the other.
 - Else the vectors are completed so that every table walks to the one that has most of the new coordinate, and
   which has at least as much of it at every step: two tables meet there without a negative count on the way.
 
-Limits are coordinates too: that a cell is at most u is that ``u - x`` is not negative, and likewise for sums of cells.
+Limits are coordinates too: that a cell is at most u is that ``u - x`` is not negative, and likewise for sums of cells. Cells that are
+in the same sums, as often, are one.
 
 Completion is Buchberger's algorithm for integer vectors, so that every walk can be made to go downhill. A vector v stands for
 the step that takes its positive part away from a table and gives its negative part. An order of tables tells which of v and -v
 goes down. Two vectors u and v that both go down from one table leave for two tables, ``u - v`` apart; if every such difference
 can be walked down to zero by other vectors, each table has one lowest table that it walks down to, and all that are connected
 have the same one. Missing differences are added until none is missing.
-
-Invariants are small once cells that are in the same sums, as often, are one.
 """
 
 from __future__ import annotations

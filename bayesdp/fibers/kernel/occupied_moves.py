@@ -1,16 +1,15 @@
 """Directions whose falling cells are not 0, drawn by looking at the table: moves that keep precise sums of sparse tables.
 
 Along a pair one cell falls, along a square of a two-way table two, along a cube of a three-way table four, and none of these may
-be 0. In a table where one cell in six is not 0 that is so of one square in eighteen, and of one cube in 600, if they are drawn
-without looking at the table. Here they are drawn by looking at which cells are not 0, and the draw is corrected for it.
+be 0: in sparse tables few are possible. So these are drawn by looking at which cells are not 0, and the draw is corrected for it.
 
 With N occupied cells (those above their lower bounds), the direction is
 
 * of a pair (one factor): from p, uniform among the occupied cells, to another label, uniform;
 * of a square (two factors): from p and q, uniform among the ordered pairs of occupied cells. If they differ in both factors they
   are its diagonal, and fall; otherwise no move is made;
-* of three factors: a closed walk across two layers, from p, uniform among the occupied cells. Which factor has the
-  layers is uniform, and so is the other layer.
+* of three factors: a closed walk across two layers, from p, uniform among the occupied cells. Which factor has the layers is
+  uniform, and so is the other layer.
 
 What is drawn, A, is a direction up to its sign, and for three factors the labels of the walk in turn besides. A table x draws it
 with a probability proportional to
@@ -169,10 +168,8 @@ def walk(occupancy: OccupiedMoves, family: int, layer: int, p: int, across: int,
             closes = False
             factor = two
         wanted = nodes[done] if given and done < length else -1
-        room = done < 2 * LONGEST
-        choices = 0.0
-        label = -1
-        if room:
+        choices, label = 0.0, -1
+        if done < 2 * LONGEST:
             choices, label = _next(occupancy, family, factor, cell, wanted if wanted >= 0 else -(2**40), nodes, done)
         if closes:
             stop = 1.0 if choices == 0.0 else 0.5

@@ -83,9 +83,8 @@ class State(NamedTuple):
     groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
     windows: Floats  # tabulated log-masses of rows, one after the other; only read
     generator: Words  # state of the random generator; written by every draw, shape (4,)
-    # `codes`, `laws`, `classes`, `slots`, `met_rows`, `differing`: rows that count once where they are about the same records: codes
-    # of the cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`); the
-    # log-mass of one that has another number than its class, shape (1,). Empty where there are none.
+    # Rows that count once where they are about the same records (`kernel.classes`): codes of cells and laws of rows, only read;
+    # classes of the rows, their hash table, work space; the log-mass of one that has another number than its class. Else empty.
     codes: Ints
     laws: Ints
     classes: Ints

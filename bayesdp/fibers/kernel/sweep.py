@@ -12,12 +12,11 @@ with r the residuals of the noisy rows, v their values, w tabulated log-masses a
 * log-concave and wide, or a start in a far tail: rejection from a flat centre with two geometric tails, which
   concavity makes an upper bound;
 * rows that count once where they are about the same records: see `classes`;
-* not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling
-  update that starts from the whole interval and shrinks it (Neal 2003), which leaves the law invariant.
+* not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling update that starts
+  from the whole interval and shrinks it (Neal 2003), which leaves the law invariant.
 
 The commonest case (products of differences, noise on single cells, a log-concave law) is written out once more in one loop, with
-reflections besides: numba counts references to every array that it hands from function to function, and those atomic operations
-cost as much as the arithmetic of a move.
+reflections besides: to hand arrays from function to function costs as much as the arithmetic of a move (`bayesdp._numba`).
 """
 
 from __future__ import annotations

@@ -344,9 +344,8 @@ def reflected_step(share: float, above: float, under: float, up: int, down: int,
     """Reflect the table's place on its line: the share of the law below it becomes the share above it."""
     # The place is `under` (the weight of all downward steps) plus `share`, uniform in [0, 1), of the weight 1 of the step k = 0, in
     # units of the total: uniform if the table follows the law. So is one minus the place, and the step that has it follows the law
-    # too. On smooth laws that is overrelaxation (Neal 1998), which mixes means faster than an independent draw. `above`, `under`:
-    # weights of all tabulated upward and downward steps; `up`, `down`: their numbers; `rest`, `more`: bounds on the weights left
-    # out. Returns the step, and whether it is the same whatever weight was left out.
+    # too (overrelaxation, Neal 1998). `above`, `under`: weights of all tabulated upward and downward steps; `up`, `down`: their
+    # numbers; `rest`, `more`: bounds on the weights left out. Returns the step, and whether it is the same whatever was left out.
     # The weight to go from the upper edge of k = 0 to the new place; known up to -more and +rest.
     target = above - under - share
     if target >= 0.0:
