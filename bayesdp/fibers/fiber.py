@@ -162,12 +162,9 @@ class Fiber:
             kept=kept,
         )
 
-    def with_cells_at_most(self, upper: Ints) -> Fiber:
-        """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``."""
-        return self.with_cells_between(np.zeros_like(upper), upper)
-
-    def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
-        """The part whose cells are between `lower` and `upper`, shape ``(cells,)`` each; zeros become structural zeros."""
+    def with_cells_between(self, lower: Ints | int, upper: Ints) -> Fiber:
+        """The part of the fiber whose cells are between two limits, shape ``(cells,)``; zeros become structural zeros."""
+        lower = np.broadcast_to(np.asarray(lower), upper.shape)
 
         def stated(which: Mask, values: Ints) -> list[tuple[Query, Ints]]:
             cells = np.flatnonzero(which)
@@ -179,11 +176,6 @@ class Fiber:
             (*self.bounds_below, *stated(lower > 0, lower)),
             (*self.bounds_above, *stated((upper > 0) & (upper < UNBOUNDED), upper)),
         )
-
-    @property
-    def proved(self) -> bool:
-        """Whether the moves are proved to connect all tables of the fiber."""
-        return self.moves.proved
 
     @property
     def claim(self) -> str:
@@ -344,17 +336,10 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
     point = np.floor(fitted * (1 - 1e-9)).astype(np.int64)
     point[point.sum(axis=1) > row_total] = 0
     point[:, point.sum(axis=0) > column_total] = 0
+    # The rule lays the rests of the rows side by side, and those of the columns below: cells have what overlaps.
     left, right = row_total - point.sum(axis=1), column_total - point.sum(axis=0)
-    i = j = 0
-    while i < rows and j < columns:
-        amount = min(left[i], right[j])
-        point[i, j] += amount
-        left[i] -= amount
-        right[j] -= amount
-        if left[i] == 0:
-            i += 1
-        else:
-            j += 1
+    ends, edges = np.cumsum(left), np.cumsum(right)
+    point += np.maximum(np.minimum.outer(ends, edges) - np.maximum.outer(ends - left, edges - right), 0)
     return _checked(system, point.reshape(-1))
 
 

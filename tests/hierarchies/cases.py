@@ -67,7 +67,7 @@ class Case:
             upper = np.full(self.shape, 2**53)
             for zero in self.zeros:
                 upper[zero] = 0
-            fiber = fiber.with_cells_at_most(upper.reshape(-1))
+            fiber = fiber.with_cells_between(0, upper.reshape(-1))
         object.__setattr__(self, "target", Target(fiber, tuple(terms), self.family))
 
     @property

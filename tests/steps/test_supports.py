@@ -50,7 +50,7 @@ def zero_diagonal():
 
 def test_limits_of_a_base_without_fast_steps_reach_the_moves(zero_diagonal):
     release, model, found = zero_diagonal
-    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+    tables = enumerate_fiber(release.fiber.with_cells_between(0, np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
     assert len(tables) == 4
     for chain in visited(found):
         assert chain == {tuple(table.reshape(-1)) for table in tables}
@@ -63,7 +63,7 @@ def test_limits_of_a_base_without_fast_steps_reach_the_moves(zero_diagonal):
 
 def test_its_posterior_is_the_enumerated_one(zero_diagonal):
     release, _, found = zero_diagonal
-    tables = enumerate_fiber(release.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+    tables = enumerate_fiber(release.fiber.with_cells_between(0, np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
     noisy = release.values.values
     weights = np.exp(-np.abs(tables - noisy).sum(axis=(1, 2)) / 20.0)
     weights /= weights.sum()

@@ -151,7 +151,7 @@ def test_an_unbounded_direction_may_pass_a_valley():
 def test_the_isolated_fiber_is_crossed():
     case = CASES["3x3x3, isolated"]
     assert len(enumerate_fiber(case.fiber)) == 2
-    assert case.fiber.proved
+    assert case.fiber.moves.proved
     chain = Chain(Target(case.fiber, (), "poisson"), np.random.default_rng(1))
     chain.set_prior(np.zeros(27), np.ones(27))
     chain.load(case.table.reshape(-1))
