@@ -59,14 +59,14 @@ class NestedAxis:
         return tuple(int(code.max()) + 1 for code in self.codes)
 
     @cached_property
-    def _order(self) -> Ints:
+    def order(self) -> Ints:
         """The labels sorted so that the classes of every level are contiguous."""
         return np.lexsort(self.codes[::-1]).astype(np.int64)
 
     @cached_property
     def starts(self) -> tuple[Ints, ...]:
         """For each level, where its classes start among the sorted labels."""
-        return tuple(np.flatnonzero(np.diff(code[self._order], prepend=-1)).astype(np.int64) for code in self.codes)
+        return tuple(np.flatnonzero(np.diff(code[self.order], prepend=-1)).astype(np.int64) for code in self.codes)
 
     @cached_property
     def dimensions(self) -> Ints:
@@ -94,7 +94,7 @@ class NestedAxis:
 
     def forward(self, values: Floats) -> Floats:
         """Orthonormal coordinates along the last axis, coarse levels first."""
-        ordered = np.take(values, self._order, axis=-1)
+        ordered = np.take(values, self.order, axis=-1)
         pieces = [ordered.sum(axis=-1, keepdims=True) / np.sqrt(self.size)]
         for level in range(1, len(self.codes)):
             ratio, scale, parent, used = self.contrasts(level)
@@ -123,7 +123,7 @@ class NestedAxis:
             members = np.diff(self.starts[level], append=self.size)
             ordered = ordered + np.repeat(later - ratio * part, members, axis=-1)
         values = np.empty_like(ordered)
-        values[..., self._order] = ordered
+        values[..., self.order] = ordered
         return values
 
 
@@ -215,7 +215,7 @@ class NestedSums:
             if level == 0:
                 values = values.mean(axis=where, keepdims=True)
             elif axis.classes[level] < axis.size:
-                order, starts = axis._order, axis.starts[level]
+                order, starts = axis.order, axis.starts[level]
                 sums = np.add.reduceat(np.take(values, order, axis=where), starts, axis=where)
                 sizes = np.diff(starts, append=axis.size)
                 means = sums / sizes.reshape([-1 if a == where else 1 for a in range(values.ndim)])

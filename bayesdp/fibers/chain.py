@@ -296,8 +296,7 @@ class Chain(CountChain):
 
     # Where some families of directions keep noisy answers, how often each is taken is learnt while tuning. For the cells and for the
     # sums of each published kind, how far a step of a family moves them is measured: the mean of squares in units of their
-    # variances, whose inverse is a time. The shares are those with the least sum of these times, but for a part that all families
-    # have in common. Steps that measure this begin at the table as it stands, which is put back. Random sums keep their share.
+    # variances, whose inverse is a time. The shares are those with the least sum of these times. Random sums keep their share.
 
     state: State
 

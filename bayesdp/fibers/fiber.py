@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from operator import eq, ge, le
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -152,11 +153,10 @@ class Fiber:
         # that are not known.
         system = self.system
         limits = ~system.fixed & (system.upper < UNBOUNDED)
-        fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
         return moves_for(
             self.moving_invariants,
-            fixed,
+            system.fixed,
             bounded=limits | (self._any_limits if unknown else bounded),
             limited_rows=unknown or system.limit_matrix,
             kept=kept,
@@ -231,8 +231,7 @@ class Fiber:
         good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=axes)
         if not np.all(good):  # others are not added up: int64 might not hold their sums
             tables = np.where(np.expand_dims(good, axes), tables, 0)
-        by_sign = ((eq, self.equalities), (ge, self.bounds_below), (le, self.bounds_above))
-        for holds, parts in by_sign:
+        for holds, parts in ((eq, self.equalities), (ge, self.bounds_below), (le, self.bounds_above)):
             for query, values in parts:
                 fits = holds(query.apply(tables), values)
                 good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
@@ -279,7 +278,7 @@ def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | N
     if system.laminar is not None:
         if system.laminar.empty >= 0:
             raise ValueError(conflict(system))
-        return _checked(system, system.laminar.point(guide))
+        return system.checked(system.laminar.point(guide))
     return None
 
 
@@ -319,7 +318,7 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     each, more = np.divmod(missing, np.maximum(sizes, 1))
     down[order] += each[block[order]] + (rank < more[block[order]])
     point[members] = down
-    return _checked(system, point)
+    return system.checked(point)
 
 
 def _fill_two_way(system: System, guide: Floats) -> Ints:
@@ -340,7 +339,7 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
     left, right = row_total - point.sum(axis=1), column_total - point.sum(axis=0)
     ends, edges = np.cumsum(left), np.cumsum(right)
     point += np.maximum(np.minimum.outer(ends, edges) - np.maximum.outer(ends - left, edges - right), 0)
-    return _checked(system, point.reshape(-1))
+    return system.checked(point.reshape(-1))
 
 
 def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) -> Ints:
@@ -374,14 +373,7 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
             "bounded answers that cross, or a smaller table, take less"
         )
     up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)
-    return _checked(system, aim.astype(np.int64) + up - down)
-
-
-def _checked(system: System, point: Ints) -> Ints:
-    """The point, after an exact check."""
-    if not system.allows(point):
-        raise ValueError(conflict(system))
-    return point
+    return system.checked(aim.astype(np.int64) + up - down)
 
 
 def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = None) -> Ints:
@@ -424,11 +416,9 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
         for value in range(int(lower[position]), int(upper[position]) + 1):
             yield from fill(position + 1, partial + matrix[:, position] * value, [*table, value])
 
-    tables = []
-    for table in fill(0, np.zeros(len(matrix)), []):
-        tables.append(table)
-        if len(tables) > limit:
-            raise ValueError(f"the fiber has more than {limit} tables")
+    tables = list(islice(fill(0, np.zeros(len(matrix)), []), limit + 1))
+    if len(tables) > limit:
+        raise ValueError(f"the fiber has more than {limit} tables")
     return np.array(tables, dtype=np.int64).reshape(len(tables), *fiber.frame.shape)
 
 
@@ -457,9 +447,8 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     noisy = np.asarray(finite_array(values, "values", fiber.frame.exact_cell_name), dtype=np.float64)
     if noisy.shape != fiber.frame.shape:
         raise ValueError(f"values must have shape {fiber.frame.shape}, got {noisy.shape}")
-    # An integer program. Each count is written as what lies below ``floor(values)``, up to one between the two neighbouring whole
-    # numbers, and what lies above; the cost is linear in each, so that for two-way margins and disjoint or nested totals the linear
-    # program has a solution of whole numbers already.
+    # Each count is written as what lies below ``floor(values)``, up to one between the two neighbouring whole numbers, and what lies
+    # above; the cost is linear in each, so that the linear program of two-way margins or nested totals has a whole solution already.
     fiber.find_point()  # an empty fiber is an error that names the answers
     flat, system = noisy.reshape(-1), fiber.system
     lower, upper = system.lower.astype(np.float64), np.where(system.upper < UNBOUNDED, system.upper, np.inf)

@@ -4,8 +4,6 @@ Totals of a tree of geography, limits of the sums of its nodes and cells that ar
 that are added up are disjoint, or one holds the other (a laminar family), so that the sets are a forest. What a set can add up to is
 an interval of whole numbers, found from the cells up: at least what its parts add up to at least, at most what they add up to at
 most, within its own limits. All of it is attained, and numbers of the parts can be chosen one by one from the top down.
-
-And which exact values cannot all hold: a short list of them, each with its number, for the error of an empty fiber.
 """
 
 from __future__ import annotations
@@ -261,6 +259,12 @@ class System:
             return False
         limited = _sums(self.limit_matrix, table, self.limit_names)
         return bool(np.all((limited >= self.limit_lower) & (limited <= self.limit_upper)))
+
+    def checked(self, table: Ints) -> Ints:
+        """The table, if it has the exact answers; else an error."""
+        if not self.allows(table):
+            raise ValueError(conflict(self))
+        return table
 
 
 def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:

@@ -52,9 +52,8 @@ LARGEST = 200_000
 
 def spread_of(family: str, theta: Floats, shape: Floats, terms: Sequence[NoiseTerm]) -> float:
     """How widely a cell varies: its variance under the prior, or the mean count that the noisy answers show, if larger."""
-    # `theta`, `shape`: log weights and shapes with which a chain starts. The variance averaged over cells; infinite for a flat prior.
-    # Prior weights may be far from the posterior's where they are variables of the model, and have no scale where a total is exact. So
-    # the variance of a cell with the mean count of the answers counts too.
+    # The variance is averaged over cells, infinite for a flat prior. Prior weights may be far from the posterior's where they are
+    # variables, and have no scale where a total is exact. So the variance of a cell with the mean count of the answers counts too.
     weight = np.exp(np.minimum(theta, 700.0))
     mean = max((_mean_count(term) for term in terms), default=0.0)
     if family == "flat":
@@ -251,8 +250,8 @@ class Target:
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, or have a tabulated log-mass, then limits."""
         limits = self._limits[0]
-        noisy = [term.matrix for simple, term in zip(self.cell_terms, self.terms, strict=True) if not simple]
-        stacked = [*noisy, *([limits] if limits.shape[0] else [])]
+        stacked = [term.matrix for simple, term in zip(self.cell_terms, self.terms, strict=True) if not simple]
+        stacked += [limits] if limits.shape[0] else []
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
 
     def new_state(self) -> State:

@@ -66,10 +66,10 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
     """Unimodular rows for one dimension: a unit vector, then differences within the classes of each level."""
     # The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later classes of each parent,
     # each against the class before it (first labels stand for their class).
-    order = np.lexsort(axis.codes[::-1])
+    order = axis.order
     rows, columns, entries, count = [0], [int(order[0])], [1], 1
     for level in range(1, len(axis.codes)):
-        starts = np.flatnonzero(np.diff(axis.codes[level][order], prepend=-1))
+        starts = axis.starts[level]
         parent = axis.codes[level - 1][order[starts]]
         for k in np.flatnonzero(parent[1:] == parent[:-1]) + 1:
             rows += [count, count]

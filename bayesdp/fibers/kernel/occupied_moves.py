@@ -32,10 +32,8 @@ possible by itself, since some of its falling cells are 0.
 
 A walk begins at a cell p of the first layer and goes on to labels for which the next falling cell is occupied, uniform among
 those it has not had. Where its last falling cell is occupied too it closes: with probability 1/2, or with certainty where it
-cannot go on.
-
-Every label is chosen by the cells that fall. The opposite of the direction is the walk with the same labels in the same order
-that begins in the other layer. So the chance of both, in any table, is worked out by walking them again.
+cannot go on. Every label is chosen by the cells that fall. The opposite of the direction is the walk with the same labels in the
+same order that begins in the other layer. So the chance of both, in any table, is worked out by walking them again.
 """
 
 from __future__ import annotations
@@ -280,14 +278,12 @@ def _draw(occupancy: OccupiedMoves, family: int, generator: Words, occupied: int
 def take_occupied_moves(moves: int, family: int, concave: bool, state: State, occupancy: OccupiedMoves) -> int:
     """Take `moves` steps, of families in turn; arguments and what is returned are as in `sweep`."""
     line, cells_int, generator = line_of(state), state.cells_int, state.generator
-    cells, steps = line.cells, line.steps
-    nodes = occupancy.nodes
+    cells, steps, nodes = line.cells, line.steps, occupancy.nodes
     occupied, before = 0, 0.0
     occupancy.where[:] = -1
     for cell in range(len(cells_int)):
         occupied = _note(occupancy, cells_int, cell, occupied)
-    changed = 0
-    families = len(occupancy.factors)
+    changed, families = 0, len(occupancy.factors)
     for done in range(moves):
         which = done // 2 % occupancy.whole[0] if done % 2 == 0 else done // 2 % families
         factors = occupancy.factors[which]
