@@ -428,7 +428,7 @@ def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
     chosen = []
     for axis, code in zip(axes, classes, strict=True):
         a, b = _pairs(axis, single=False)
-        classes_of = code[axis._order]
+        classes_of = code[axis.order]
         together = classes_of[a] == classes_of[b]
         chosen.append(_regions(axis, a[together], b[together], single=False))
     chosen.sort(key=lambda regions: len(regions.first))

@@ -248,7 +248,7 @@ def test_pairs_of_labels_left_out_are_never_further_apart_whatever_the_other_dim
         nested = Invariants(Margins(frame, ["group"], ["pair"])).nested
         assert nested is not None
         [axis] = nested.axes
-        unit = axis.forward(np.eye(size))[axis._order]
+        unit = axis.forward(np.eye(size))[axis.order]
         every = np.stack(np.meshgrid(range(size), range(size)), axis=-1).reshape(-1, 2).T
         tried = np.stack(_pairs(axis, single=False))
         for _ in range(20):
