@@ -365,8 +365,8 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
                 return point
     result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
-        within = gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
-        raise ValueError(within)
+        message = gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
+        raise ValueError(message)
     if result.x is None:
         raise TimeoutError(
             f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none; fewer exact or "

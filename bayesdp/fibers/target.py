@@ -188,9 +188,7 @@ class Target:
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str  # one of `FAMILIES`, of a cell; given the totals, multinomial cells are Poisson, Dirichlet-multinomial ones negbin
-    bounded: bool = (
-        False  # whether the prior bounds cells from above (weights of zero), with which Markov bases need not connect
-    )
+    bounded: bool = False  # whether the prior bounds cells from above, with which Markov bases need not connect
     open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
     spread: float = (
         np.inf
