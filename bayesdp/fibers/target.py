@@ -190,7 +190,7 @@ class Target:
     family: str  # one of `FAMILIES`, of a cell; given the totals, multinomial cells are Poisson, Dirichlet-multinomial ones negbin
     bounded: bool = False  # whether the prior bounds cells from above, with which Markov bases need not connect
     open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
-    spread: float = np.inf  # variance of a cell under the prior, as far as it is known, beside which they are precise
+    spread: float = np.inf  # variance of a cell under the prior, as far as known, beside which answers are precise
 
     @property
     def fiber_moves(self) -> Moves:
