@@ -1,25 +1,21 @@
 """Sums over nested labels, and the orthogonal structure that they share.
 
 Margins and totals ask for sums over labels that are nested: the grand total, sums by state, sums by county. For
-such queries the space of tables splits into orthogonal components, one for each combination of levels (as in an
-analysis of variance), and everything that is needed (rank, projection, orthonormal coordinates) has a closed form
-that never looks at a matrix.
+such queries the space of tables splits into orthogonal components, one for each combination of levels (as in an analysis of
+variance), and everything that is needed (rank, projection, orthonormal coordinates) has a closed form without a matrix.
 
-Product moves of nested sums, and which sets of moves are known to connect every table: a product move is a product of
-differences. The dimensions of the table are split into blocks; in each block two (combinations of) labels are drawn, and the move
+Product moves. The dimensions of the table are split into blocks; in each block two (combinations of) labels are drawn, and the move
 is the product of the differences of their indicators: +1 and -1 on ``2**blocks`` cells. One block gives the pair moves ``e_a -
 e_b`` of totals, two give the 2x2 moves of two-way margins, three the basic moves of a three-way table with all two-way margins.
 
-A sum is a product of maps, one for each dimension, so a product move leaves it alone just when, in some
-block, the two labels agree in everything that the sum keeps of that block. Requiring this for every sum
-gives, for each dimension, a level of the nested partitions at which the two labels must agree: the *rule* of
-a family.
+A sum is a product of maps, one for each dimension, so a product move leaves it alone just when, in some block, the two labels agree
+in everything that the sum keeps of that block. Requiring this for every sum gives, for each dimension, a level of the nested
+partitions at which the two labels must agree: the *rule* of a family.
 
-That the families kept here generate every integer vector that changes no sum:
-`bayesdp.moves.basis.kernel_basis` consists of products of differences on the dimensions D where the
-component is not a mean. Pick for each sum one dimension of D that it averages out; written out over the other
-dimensions, the vector is a signed sum of product moves whose blocks hold one picked dimension each. Families
-are only left out where another one generates their moves.
+That the families kept here generate every integer vector that changes no sum: `bayesdp.moves.basis.kernel_basis` consists of
+products of differences on the dimensions D where the component is not a mean. Pick for each sum one dimension of D that it averages
+out; written out over the other dimensions, the vector is a signed sum of product moves whose blocks hold one picked dimension each.
+Families are only left out where another one generates their moves.
 """
 
 from __future__ import annotations
@@ -31,10 +27,19 @@ from functools import cached_property
 from itertools import combinations, pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.queries import SumPart
+
+type Levels = tuple[int, ...]
+type Partition = list[list[int]]
+
+type Classes = list[Ints]
+"""Offsets of a block's label combinations, class by class: two of one class may be exchanged."""
+
+
+def _at_most(a: Levels, b: Levels) -> bool:
+    return all(i <= j for i, j in zip(a, b, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,27 +59,29 @@ class NestedAxis:
         return tuple(int(code.max()) + 1 for code in self.codes)
 
     @cached_property
-    def _order(self) -> Ints:
+    def order(self) -> Ints:
         """The labels sorted so that the classes of every level are contiguous."""
         return np.lexsort(self.codes[::-1]).astype(np.int64)
 
     @cached_property
     def starts(self) -> tuple[Ints, ...]:
         """For each level, where its classes start among the sorted labels."""
-        return tuple(np.flatnonzero(np.diff(code[self._order], prepend=-1)).astype(np.int64) for code in self.codes)
+        return tuple(np.flatnonzero(np.diff(code[self.order], prepend=-1)).astype(np.int64) for code in self.codes)
+
+    @cached_property
+    def dimensions(self) -> Ints:
+        """Number of orthonormal coordinates of each level."""
+        return np.diff(np.array(self.classes), prepend=0)
 
     @cached_property
     def level_of_coordinate(self) -> Ints:
         """For each orthonormal coordinate, the level that it varies between."""
-        sizes = np.diff(np.array(self.classes), prepend=0)
-        return np.repeat(np.arange(len(self.classes)), sizes).astype(np.int64)
+        return np.repeat(np.arange(len(self.classes)), self.dimensions).astype(np.int64)
 
-    def contrasts(self, level: int) -> tuple[Floats, Floats, Floats, Ints, npt.NDArray[np.bool_]]:
-        """Weighted Helmert contrasts of the classes of a level within the classes of the level above.
-
-        Class k against the mean of the classes before it in the same parent: weights n_k, W_k = sum of the earlier
-        n; contrast (1 on the earlier classes, -W_k / n_k on class k), squared length W_k (W_k + n_k) / n_k.
-        """
+    def contrasts(self, level: int) -> tuple[Floats, Floats, Ints, Mask]:
+        """Weighted Helmert contrasts of the classes of a level within the classes of the level above."""
+        # Class k against the mean of the classes before it in the same parent: weights n_k, W_k = sum of the earlier n; contrast (1 on
+        # the earlier classes, -W_k / n_k on class k), squared length W_k (W_k + n_k) / n_k.
         starts, parents = self.starts[level], self.starts[level - 1]
         sizes = np.diff(starts, append=self.size).astype(np.float64)
         parent = (np.searchsorted(parents, starts, side="right") - 1).astype(np.int64)
@@ -83,14 +90,14 @@ class NestedAxis:
         safe = np.where(used, before, 1).astype(np.float64)
         ratio = np.where(used, safe / sizes, 0.0)
         scale = np.where(used, 1.0 / np.sqrt(safe * (safe + sizes) / sizes), 0.0)
-        return sizes, ratio, scale, parent, used
+        return ratio, scale, parent, used
 
     def forward(self, values: Floats) -> Floats:
         """Orthonormal coordinates along the last axis, coarse levels first."""
-        ordered = np.take(values, self._order, axis=-1)
+        ordered = np.take(values, self.order, axis=-1)
         pieces = [ordered.sum(axis=-1, keepdims=True) / np.sqrt(self.size)]
         for level in range(1, len(self.codes)):
-            _, ratio, scale, parent, used = self.contrasts(level)
+            ratio, scale, parent, used = self.contrasts(level)
             sums = np.add.reduceat(ordered, self.starts[level], axis=-1)
             running = np.cumsum(sums, axis=-1) - sums
             first = np.searchsorted(parent, np.arange(self.classes[level - 1]))
@@ -103,7 +110,7 @@ class NestedAxis:
         ordered = np.repeat(coordinates[..., :1] / np.sqrt(self.size), self.size, axis=-1)
         taken = 1
         for level in range(1, len(self.codes)):
-            _, ratio, scale, parent, used = self.contrasts(level)
+            ratio, scale, parent, used = self.contrasts(level)
             count = int(used.sum())
             part = np.zeros((*coordinates.shape[:-1], len(used)))
             part[..., used] = coordinates[..., taken : taken + count]
@@ -116,7 +123,7 @@ class NestedAxis:
             members = np.diff(self.starts[level], append=self.size)
             ordered = ordered + np.repeat(later - ratio * part, members, axis=-1)
         values = np.empty_like(ordered)
-        values[..., self._order] = ordered
+        values[..., self.order] = ordered
         return values
 
 
@@ -146,7 +153,7 @@ class NestedSums:
         known = tuple(axis for axis in axes if axis is not None)
         return cls(tuple(parts), known) if len(known) == len(axes) else None
 
-    def level_of(self, part: SumPart) -> tuple[int, ...]:
+    def level_of(self, part: SumPart) -> Levels:
         """The level of each dimension that a part keeps."""
         return tuple(
             next(i for i, code in enumerate(axis.codes) if np.array_equal(code, labels))
@@ -154,27 +161,19 @@ class NestedSums:
         )
 
     @cached_property
-    def generators(self) -> tuple[tuple[int, ...], ...]:
+    def generators(self) -> tuple[Levels, ...]:
         """The levels of the parts that are not sums of another part."""
         levels = {self.level_of(part) for part in self.parts}
-        return tuple(
-            sorted(
-                g for g in levels if not any(g != h and all(a <= b for a, b in zip(g, h, strict=True)) for h in levels)
-            )
-        )
+        return tuple(sorted(g for g in levels if not any(g != h and _at_most(g, h) for h in levels)))
 
     @cached_property
-    def components(self) -> frozenset[tuple[int, ...]]:
+    def components(self) -> frozenset[Levels]:
         """The components of the table that the sums determine."""
         return frozenset(s for g in self.generators for s in product(*(range(top + 1) for top in g)))
 
-    def component_size(self, component: tuple[int, ...]) -> int:
+    def component_size(self, component: Levels) -> int:
         """Dimension of one component."""
-        sizes = (
-            a.classes[level] - (a.classes[level - 1] if level else 0)
-            for a, level in zip(self.axes, component, strict=True)
-        )
-        return int(np.prod(list(sizes), dtype=np.int64))
+        return math.prod(int(axis.dimensions[level]) for axis, level in zip(self.axes, component, strict=True))
 
     @property
     def rank(self) -> int:
@@ -194,34 +193,29 @@ class NestedSums:
         # the class, have a Gram matrix of determinant prod n_k / n. Along a dimension those of a level are orthogonal, and so are the
         # components, each of which is a product of levels.
         logs = [np.diff([np.log(np.bincount(code)).sum() for code in axis.codes], prepend=0.0) for axis in self.axes]
-        sizes = [np.diff(axis.classes, prepend=0) for axis in self.axes]
         found = 0.0
         for s in self.components:
-            if self.component_size(s):
-                found += self.component_size(s) * sum(logs[i][level] / sizes[i][level] for i, level in enumerate(s))
+            if size := self.component_size(s):
+                found += size * sum(logs[i][level] / self.axes[i].dimensions[level] for i, level in enumerate(s))
         return float(found)
 
     @cached_property
-    def signed_levels(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """The projection onto the sums as a signed combination of group means (inclusion and exclusion).
-
-        Averaging within the classes of level g keeps the components s <= g; the integer weights make every
-        determined component count exactly once.
-        """
-        weights: dict[tuple[int, ...], int] = {}
+    def signed_levels(self) -> tuple[tuple[int, Levels], ...]:
+        """The projection onto the sums as a signed combination of group means (inclusion and exclusion)."""
+        # Averaging within the classes of level g keeps the components s <= g: each that is determined is to count once.
+        weights: dict[Levels, int] = {}
         for s in sorted(self.components, key=sum, reverse=True):
-            above = sum(w for g, w in weights.items() if g != s and all(a <= b for a, b in zip(s, g, strict=True)))
-            weights[s] = 1 - above
+            weights[s] = 1 - sum(w for g, w in weights.items() if _at_most(s, g))
         return tuple((w, s) for s, w in weights.items() if w)
 
-    def _class_means(self, values: Floats, levels: tuple[int, ...]) -> Floats:
+    def _class_means(self, values: Floats, levels: Levels) -> Floats:
         lead = values.ndim - len(self.axes)
         for position, (axis, level) in enumerate(zip(self.axes, levels, strict=True)):
             where = lead + position
             if level == 0:
                 values = values.mean(axis=where, keepdims=True)
             elif axis.classes[level] < axis.size:
-                order, starts = axis._order, axis.starts[level]
+                order, starts = axis.order, axis.starts[level]
                 sums = np.add.reduceat(np.take(values, order, axis=where), starts, axis=where)
                 sizes = np.diff(starts, append=axis.size)
                 means = sums / sizes.reshape([-1 if a == where else 1 for a in range(values.ndim)])
@@ -235,22 +229,15 @@ class NestedSums:
         residual = values.copy()
         for weight, levels in self.signed_levels:
             means = self._class_means(values, levels)
-            if weight == 1:
-                residual -= means
-            else:
-                residual -= weight * means
+            residual -= means if weight == 1 else weight * means
         return residual
 
     @cached_property
-    def free(self) -> npt.NDArray[np.bool_]:
+    def free(self) -> Mask:
         """Which of the orthonormal coordinates (C order of the axes' coordinates) the sums leave free."""
-        shape = tuple(axis.size for axis in self.axes)
-        free = np.ones(shape, dtype=np.bool_)
+        free = np.ones([axis.size for axis in self.axes], dtype=np.bool_)
         for s in self.components:
-            selected = [
-                np.flatnonzero(axis.level_of_coordinate == level) for axis, level in zip(self.axes, s, strict=True)
-            ]
-            free[np.ix_(*selected)] = False
+            free[np.ix_(*(axis.level_of_coordinate == level for axis, level in zip(self.axes, s, strict=True)))] = False
         return free.reshape(-1)
 
     def coordinates(self, values: Floats) -> Floats:
@@ -272,13 +259,6 @@ class NestedSums:
         return values
 
 
-type Levels = tuple[int, ...]
-type Partition = list[list[int]]
-
-type Classes = list[Ints]
-"""Offsets of a block's label combinations, class by class: two of one class may be exchanged."""
-
-
 def classes_of(codes: Ints, offsets: Ints) -> Classes:
     """Group offsets by their codes."""
     order = np.argsort(codes, kind="stable")
@@ -295,10 +275,6 @@ def set_partitions(items: Sequence[int]) -> Iterator[Partition]:
         yield [[head], *smaller]
         for i, block in enumerate(smaller):
             yield [*smaller[:i], [head, *block], *smaller[i + 1 :]]
-
-
-def _at_most(a: Levels, b: Levels) -> bool:
-    return all(i <= j for i, j in zip(a, b, strict=True))
 
 
 def rules(partition: Partition, generators: Sequence[Levels], dims: int) -> list[Levels]:
@@ -324,12 +300,9 @@ def _every_block_counts(partition: Partition, rule: Levels, generators: Sequence
 
 
 def _generated(partition: Partition, rule: Levels, coarse: Partition, lax: Levels) -> bool:
-    """Whether a family's moves are sums of moves of one with unions of its blocks and no stricter a rule.
-
-    Writing out one of two blocks that the other family has as one: (a - b)(c - d) = (ac - bc) - (ad - bd). No
-    cell cancels, so that the parts can be taken one after the other wherever the whole can: connectivity is
-    kept too.
-    """
+    """Whether a family's moves are sums of moves of one with unions of its blocks and no stricter a rule."""
+    # Writing out one of two blocks that the other family has as one: (a - b)(c - d) = (ac - bc) - (ad - bd). No cell cancels, so that
+    # the parts can be taken one after the other wherever the whole can: connectivity is kept too.
     return all(any(set(b) <= set(c) for c in coarse) for b in partition) and _at_most(lax, rule)
 
 
@@ -371,7 +344,7 @@ def _families[T](nested: NestedSums, family: Callable[[Partition, Levels], T | N
     return found
 
 
-def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list[list[Classes]]:
+def product_families(nested: NestedSums, allowed: Mask) -> list[list[Classes]]:
     """The families of product moves that generate every integer vector that changes no sum: for each block the classes of offsets."""
     # `allowed`, shape (cells,): cells that may move. Pair moves keep to them. Products of more blocks do not look at them: the bounds
     # of the cells that must not move block such a direction.
@@ -390,11 +363,8 @@ def product_families(nested: NestedSums, allowed: npt.NDArray[np.bool_]) -> list
 
 
 def family_sizes(nested: NestedSums) -> list[list[int]]:
-    """For each family of product moves, for each block, how many combinations of labels its largest class has.
-
-    The families of `product_families` where every cell may move, without writing any of them out: a class of a block is a
-    product of classes of its dimensions.
-    """
+    """For each family of product moves, for each block, how many combinations of labels its largest class has."""
+    # The families of `product_families` where every cell may move, not written out: a class of a block is a product of classes.
     largest = [[int(np.bincount(code).max()) for code in axis.codes] for axis in nested.axes]
 
     def family(partition: Partition, rule: Levels) -> list[int] | None:

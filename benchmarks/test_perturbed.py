@@ -133,7 +133,7 @@ def test_all_margins_with_and_without_families(name, benchmark, enter):
     before, cost_before = _drawn(chains[False], 1_000, 10)
     moves = 1_000 * 10 * chains[True].target.fiber.invariants.dimension
     runs = [(tables, cost, "families"), (before, cost_before, "without")]
-    if chains[True].looks:
+    if chains[True].target.moves.whole:
         with mock.patch("bayesdp.fibers.chain.OCCUPIED_SHARE", 0.0):
             runs.append(
                 (*_drawn(_tuned(found[True].chain, start), 1_000, 10), "families that do not look at the table")

@@ -14,6 +14,7 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
+from bayesdp.fibers.kernel.sweep import sweep
 from bayesdp.steps import FiberGibbs
 
 QUIET = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
@@ -76,11 +77,11 @@ def test_against_metropolis(benchmark, enter, four_by_four):
     draws = 100_000
     chain = FiberGibbs([model["x"]], model=model, rng=np.random.default_rng(1)).tables[0].chain
     chain.load(bdp.feasible_point(release).values.reshape(-1))
-    chain.draw(10, 1000)
+    _drawn(chain, 10, 1000)
 
     def ours():
         began = time.perf_counter()
-        kept = chain.draw(draws, 5)
+        kept = _drawn(chain, draws, 5)
         return kept[None], time.perf_counter() - began
 
     kernel = _ess_a_second(*benchmark.pedantic(ours, rounds=1, warmup_rounds=0))
@@ -92,6 +93,13 @@ def test_against_metropolis(benchmark, enter, four_by_four):
     enter("ESS a second, 4x4: random walk in Python, compiled log-density", plain, "")
     enter("ESS a second, 4x4: kernel / pm.Metropolis", kernel / metropolis, "times", at_least=500)
     enter("ESS a second, 4x4: kernel / random walk in Python", kernel / plain, "times", at_least=300)
+
+
+def _drawn(chain, draws, moves):
+    """Tables so many moves apart, in one call of the kernel."""
+    tables = np.empty((draws, len(chain.counts)), dtype=np.int64)
+    assert sweep(tables, moves, chain._family, chain.concave, chain.state) >= 0
+    return tables
 
 
 def _pm_sample(model):

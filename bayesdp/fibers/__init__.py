@@ -8,12 +8,5 @@ from bayesdp.fibers.target import Target
 from bayesdp.fibers.windows import LogMassWindows, NoiseTerm
 
 __all__ = [
-    "Chain",
-    "ExactAnswers",
-    "Fiber",
-    "LogMassWindows",
-    "NoiseTerm",
-    "Target",
-    "enumerate_fiber",
-    "nearest_table",
-]
+    "Chain", "ExactAnswers", "Fiber", "LogMassWindows", "NoiseTerm", "Target", "enumerate_fiber", "nearest_table",
+]  # fmt: skip

@@ -2,9 +2,8 @@
 
 And a price on answers that laws forbid: starts where laws end or have gaps, and ways between tables that no line joins.
 
-Starts: the price is raised until no forbidden answer is left. Neither the table that such a run begins with nor the walls between
-possible tables matter much: chains end far apart. What is found is possible by the tabulated laws; that nothing is found does not
-say that there is nothing.
+Starts: the price is raised until no forbidden answer is left. Neither the first table nor the walls between possible tables matter
+much: chains end far apart. That nothing is found does not say that there is nothing.
 
 Ways: from a possible table the price falls, from one that keeps nearly all tables possible to one that keeps few, and rises again.
 The table at the end is taken or left so that the law of the table stays as it is (tempered transitions; Neal, Statistics and
@@ -19,10 +18,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, override
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
-from bayesdp._numba import compiled, inside
+from bayesdp._arrays import Floats, Ints, Mask, Words
+from bayesdp._numba import compiled
 from bayesdp._random import exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
 from bayesdp.fibers.kernel.occupied_moves import occupied_moves_of, take_occupied_moves
@@ -50,12 +48,10 @@ from bayesdp.moves.moves import SUMS
 
 _FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
 """The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one
-with another number than others about the same records, at least. The last is less than one: an answer that must not be empty gets a
-first record although it then is about the same one as some other answer, until a second comes."""
+with another number than others about the same records, at least: less than one, so that answers may get their first record."""
 
 _MORE = 0.05
-"""From then on answers that stay forbidden cost so much more at each step. A price that rises for all freezes the table while a few
-answers in 100,000 are forbidden; one that rises for these moves what is wrong about until it meets its like."""
+"""From then on answers that stay forbidden cost so much more at each step: a price that rises for all freezes the table."""
 
 LONGEST_START = 4_000
 """Steps after which no more are taken."""
@@ -76,9 +72,9 @@ class _Laws(NamedTuple):
     """What forbids answers: rows and weights of their windows, as arrays for compiled code."""
 
     rows: Ints  # with windows; others, and limits of single cells, have no price
-    below: npt.NDArray[np.bool_]  # whether a law ends below, and above, shape (rows,)
-    above: npt.NDArray[np.bool_]
-    forbidden: npt.NDArray[np.bool_]  # of each weight of the windows whether it is in a gap, shape (weights,)
+    below: Mask  # whether a law ends below, and above, shape (rows,)
+    above: Mask
+    forbidden: Mask  # of each weight of the windows whether it is in a gap, shape (weights,)
     least: float  # the least weight that is in none
 
 
@@ -173,28 +169,21 @@ def _charge_more(more: float, laws: _Laws, state: State) -> float:
     """Add to the weight of answers that are forbidden; how many units the table costs."""
     total = 0.0
     for i in range(len(laws.rows)):
-        units = _units_of(i, laws, state)
+        j = laws.rows[i]
+        at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
+        units = 0.0
+        if at < 0.0 and laws.below[i]:
+            units = -at
+        elif at > last and laws.above[i]:
+            units = at - last
+        if len(state.laws) > 0:
+            units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
+        if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
+            units += _GAP
         if units > 0.0:
-            state.rows[laws.rows[i], WINDOW_WEIGHT] += more
+            state.rows[j, WINDOW_WEIGHT] += more
         total += units
     return total
-
-
-@inside
-def _units_of(i: int, laws: _Laws, state: State) -> float:
-    """How many times the price an answer costs."""
-    j = laws.rows[i]
-    at, last = state.rows[j, VALUE] - state.rows[j, WINDOW_LOW], state.rows[j, WINDOW_LENGTH] - 1.0
-    units = 0.0
-    if at < 0.0 and laws.below[i]:
-        units = -at
-    elif at > last and laws.above[i]:
-        units = at - last
-    if len(state.laws) > 0:
-        units += _DIFFERING * apart(state.classes[j], state.rows[j, NOISY], state.slots)
-    if laws.forbidden[int(state.rows[j, WINDOW_START] + min(max(at, 0.0), last))]:
-        units += _GAP
-    return units
 
 
 _IMPROPER = (
@@ -229,8 +218,7 @@ class CountChain(ABC):
     """A table that moves, and what all chains can do, whatever their kernel.
 
     A chain is made for a target; prior and noise may be set anew before every move. It begins at a table, is tuned by moving and
-    learning in turns until it settles, and moves on. `memory` is what it has besides the table, the parameters and the generator, as
-    numbers, always as many.
+    learning in turns until it settles, and moves on.
     """
 
     target: Target
@@ -243,7 +231,7 @@ class CountChain(ABC):
         self.reseed(rng)
 
     @property
-    def generator(self) -> npt.NDArray[np.uint64]:
+    def generator(self) -> Words:
         """State of the kernel's generator, in place."""
         return self.state.generator  # type: ignore[no-any-return]
 
@@ -296,7 +284,7 @@ class CountChain(ABC):
     @property
     @abstractmethod
     def memory(self) -> Floats:
-        """What the kernel has besides table, parameters and generator."""
+        """What the kernel has besides table, parameters and generator, as numbers, always as many."""
 
     @abstractmethod
     def remember(self, memory: Floats, *, same: bool) -> None:
@@ -308,10 +296,7 @@ class Chain(CountChain):
 
     # Where some families of directions keep noisy answers, how often each is taken is learnt while tuning. For the cells and for the
     # sums of each published kind, how far a step of a family moves them is measured: the mean of squares in units of their
-    # variances, whose inverse is a time. The shares are those with the least sum of these times, so that totals, which few steps
-    # change, get their due, but for a part that all families have in common. Steps that measure this begin at the table as it
-    # stands, which is put back. Random sums keep their share. Where laws forbid answers, tables may be possible that no line leads
-    # to; small ones are tempered now and then, by chance and whatever the table is.
+    # variances, whose inverse is a time. The shares are those with the least sum of these times. Random sums keep their share.
 
     state: State
 
@@ -467,13 +452,11 @@ class Chain(CountChain):
         return bool(np.any((classes[1:] == classes[:-1]) & (numbers[1:] != numbers[:-1])))
 
     def sweep(self, moves: int) -> int:
-        """Take `moves` steps; returns how many changed the table.
-
-        Where noisy answers are precise, a share of them (`OCCUPIED_SHARE`) looks at the table (`kernel.occupied_moves`).
-        """
+        """Take `moves` steps; returns how many changed the table."""
         if self._real_rows:
             self.load(self.counts.copy())
-        looking = int(moves * OCCUPIED_SHARE) if self.looks else 0
+        # Where a family of them keeps precise answers, a share looks at the table.
+        looking = int(moves * OCCUPIED_SHARE) if self.target.moves.whole else 0
         changed = int(sweep(self._none, moves - looking, self._family, self.concave, self.state))
         if changed >= 0 and looking:
             more = int(take_occupied_moves(looking, self._family, self.concave, self.state, self._occupied_moves))
@@ -488,22 +471,6 @@ class Chain(CountChain):
         shares[family:] = 1.0
         if sweep(self._none, moves, self._family, self.concave, self.state._replace(cumulative=shares)) < 0:
             raise ValueError(_IMPROPER)
-
-    @property
-    def looks(self) -> bool:
-        """Whether some steps look at the table: if a family of them keeps precise answers (`Moves.whole`)."""
-        return bool(self._occupied_moves.whole[0])
-
-    def draw(self, draws: int, moves: int) -> Ints:
-        """Draw many tables, `moves` exact-conditional steps apart, in one kernel call: shape ``(draws, cells)``."""
-        tables = np.empty((draws, len(self.counts)), dtype=np.int64)
-        if self.looks:
-            for table in tables:
-                self.sweep(moves)
-                table[:] = self.counts
-        elif draws and sweep(tables, moves, self._family, self.concave, self.state) < 0:
-            raise ValueError(_IMPROPER)
-        return tables
 
     def propose(self) -> tuple[int, int]:
         """Take one step and return its number of cells and its length, for `take_back`."""
@@ -532,18 +499,15 @@ class Chain(CountChain):
         return taken
 
     def disperse(self, sweeps: int = 5) -> bool:
-        """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at.
-
-        Where they forbid answers, these cost a price, which rises; so do answers about the same records with different numbers.
-        Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
-        """
+        """Scatter a start, so that chains begin apart; whether the laws of the noise allow the table that it ends at."""
+        # Where they forbid answers, these cost a price, which rises; so do answers about the same records with different numbers.
+        # Elsewhere, or if that fails (`forbidden`), the noise is flattened for a few sweeps.
         moves = max(self.target.fiber.invariants.dimension, 1)
         walls = any(term.windows is not None for term in self.target.terms)
         if walls:
             start = self.counts.copy()
-            tenth = max(moves // 10, 10)
-            self.load(self.counts.copy())
-            forbidden = raise_the_price(self.state, lambda: self.sweep(tenth))
+            self.load(start)
+            forbidden = raise_the_price(self.state, lambda: self.sweep(max(moves // 10, 10)))
             if forbidden is None:
                 return True
             self.forbidden = forbidden

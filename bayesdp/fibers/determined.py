@@ -2,16 +2,14 @@
 
 A cell is called determined on evidence only, and free on evidence only:
 
-* determined: a combination ``y`` of the exact answers that leaves a whole number no room. For any ``y`` at all, ``c x =
-  y b + (c - A^T y) x`` lies in an interval that follows from the limits of the cells, so rounding errors in
-  ``y``, which comes from a linear program or a least-squares fit, can make a proof fail, but not hold wrongly (Neumaier and
-  Shcherbina 2004, "Safe bounds in linear and mixed-integer linear programming"). In small tables also: integer programs
-  for the least and the largest count, solved to the end;
+* determined: a combination ``y`` of the exact answers that leaves a whole number no room. For any ``y`` at all, ``c x = y b +
+  (c - A^T y) x`` lies in an interval that follows from the limits of the cells, so rounding errors in ``y``, which comes from a
+  linear program or a least-squares fit, can make a proof fail, but not hold wrongly (Neumaier and Shcherbina 2004, "Safe bounds in
+  linear and mixed-integer linear programming"). In small tables also: integer programs for the least and largest count;
 * free: two tables of whole numbers that agree with all exact answers, checked in integers, and differ there.
 
-Linear programs decide the first wherever their solutions are whole numbers (totally unimodular systems such as two-way
-margins with structural zeros, and many others); what is open then is asked of integer programs if the table is small.
-If anything remains open, the list is not complete, and says so.
+Linear programs decide the first wherever their solutions are whole numbers (totally unimodular systems, and many others); what is
+open then is asked of integer programs if the table is small. If anything remains open, the list is not complete, and says so.
 """
 
 from __future__ import annotations
@@ -63,10 +61,9 @@ def determined_cells(system: System, lower: Floats, upper: Floats) -> tuple[Mask
 
 
 class _Search:
-    """The exact answers as equations over the cells that are not fixed, and the limits found so far of these.
+    """The exact answers as equations over the cells that are not fixed, and the limits found so far of these."""
 
-    Limits of sums become equations with the sum as one more unknown, which has limits.
-    """
+    # Limits of sums become equations with the sum as one more unknown, which has limits.
 
     def __init__(self, system: System, lower: Floats, upper: Floats) -> None:
         limits = system.limit_matrix.shape[0]
@@ -76,9 +73,8 @@ class _Search:
         self.high = np.concatenate([upper, np.minimum(system.limit_upper, most)])
         none = sp.csr_array((system.matrix.shape[0], limits), dtype=np.int64)
         minus = -sp.eye_array(limits, dtype=np.int64, format="csr")
-        whole = sp.csr_array(
-            sp.vstack([sp.hstack([system.matrix, none]), sp.hstack([system.limit_matrix, minus])], format="csr")
-        )
+        blocks = [sp.hstack([system.matrix, none]), sp.hstack([system.limit_matrix, minus])]
+        whole = sp.csr_array(sp.vstack(blocks, format="csr"))
         totals = np.concatenate([system.totals, np.zeros(limits, dtype=np.int64)])
         closed = self.low >= self.high
         asked = np.diff(whole.tocsc().indptr) > 0
@@ -141,12 +137,7 @@ class _Search:
         low, high = self._limits()
         # Whole numbers below 2**53 add up exactly in float64; of larger sums nothing is said.
         exact = np.all(np.abs(self.matrix) @ np.abs(whole) < 2.0**53)
-        if (
-            exact
-            and np.array_equal(self.matrix @ whole, self.totals)
-            and np.all(whole >= low)
-            and np.all(whole <= high)
-        ):
+        if exact and np.array_equal(self.matrix @ whole, self.totals) and np.all((low <= whole) & (whole <= high)):
             np.minimum(self._members[0], whole, out=self._members[0])
             np.maximum(self._members[1], whole, out=self._members[1])
             self._open[self.moving[self._members[0] < self._members[1]]] = False
@@ -266,11 +257,9 @@ def range_of_sums(rows: sp.csr_array, lower: Floats, upper: Floats) -> tuple[Flo
 
 def cell_bounds(system: System, invariants: Invariants) -> tuple[Ints, Ints, bool, bool]:
     """Limits of every cell over the fiber (flat arrays; -1 above where unbounded)."""
-    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a
-    # two-way table: Fréchet's bounds. Sums with limits that nest or are disjoint: limits from the top down (`Laminar`). Other small
-    # tables: integer programs. Other large tables: what propagation gives, and one limit for cells that are determined (see
-    # `determined_cells`), unless limits are of too many sums. Returns `lower, upper`, shape (cells,); `exact`, whether they are
-    # attained; `complete`, whether no other cell than those with `lower == upper` has one possible count only.
+    # Propagation through single rows gives limits that hold always; they are attained for disjoint totals. Both margins of a two-way
+    # table: Fréchet's bounds. Returns `lower, upper`, shape (cells,); `exact`, whether they are attained; `complete`, whether no other
+    # cell than those with `lower == upper` has one possible count only.
     if system.laminar is not None and system.laminar.empty < 0:
         least, most = system.laminar.bounds()
         return least, np.where(most >= UNBOUNDED, -1, most), True, True

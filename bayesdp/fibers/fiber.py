@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from operator import eq, ge, le
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -13,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import exact_total, finite_array
 from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -71,14 +73,12 @@ class Fiber:
 
     @classmethod
     def of(cls, exact: Iterable[ExactAnswers], frame: Any = None) -> Fiber:
-        """The fiber of some exact answers; `frame` is needed only where there are none.
-
-        Equal answers in the same order give the same object, as long as there is a reference to it.
-        """
+        """The fiber of some exact answers; `frame` is needed only where there are none."""
+        # Equal answers in the same order give the same object, as long as there is a reference to it.
         listed = list(exact)
         if frame is None and not listed:
             raise ValueError("a fiber without exact answers needs the frame of the table")
-        frame = Frame.of(frame) if frame is not None else listed[0].query.frame
+        frame = listed[0].query.frame if frame is None else Frame.of(frame)
         by_sign: dict[str, list[tuple[Query, Ints]]] = {"=": [], ">=": [], "<=": []}
         for part in listed:
             if not part.query.frame.same_cells(frame):
@@ -153,24 +153,20 @@ class Fiber:
         # that are not known.
         system = self.system
         limits = ~system.fixed & (system.upper < UNBOUNDED)
-        fixed = system.fixed if system.fixed.any() else None
         # Lower bounds above zero are as good as zero: subtract them. Upper bounds and bounded sums are not.
         return moves_for(
             self.moving_invariants,
-            fixed,
+            system.fixed,
             bounded=limits | (self._any_limits if unknown else bounded),
             limited_rows=unknown or system.limit_matrix,
             kept=kept,
         )
 
-    def with_cells_at_most(self, upper: Ints) -> Fiber:
-        """The part of the fiber whose cells are at most `upper`, shape ``(cells,)``."""
-        return self.with_cells_between(np.zeros_like(upper), upper)
+    def with_cells_between(self, lower: Ints | int, upper: Ints) -> Fiber:
+        """The part of the fiber whose cells are between two limits, shape ``(cells,)``; zeros become structural zeros."""
+        lower = np.broadcast_to(np.asarray(lower), upper.shape)
 
-    def with_cells_between(self, lower: Ints, upper: Ints) -> Fiber:
-        """The part whose cells are between `lower` and `upper`, shape ``(cells,)`` each; zeros become structural zeros."""
-
-        def stated(which: npt.NDArray[np.bool_], values: Ints) -> list[tuple[Query, Ints]]:
+        def stated(which: Mask, values: Ints) -> list[tuple[Query, Ints]]:
             cells = np.flatnonzero(which)
             return [(cell_list(self.frame, cells), values[cells])] if cells.size else []
 
@@ -180,11 +176,6 @@ class Fiber:
             (*self.bounds_below, *stated(lower > 0, lower)),
             (*self.bounds_above, *stated((upper > 0) & (upper < UNBOUNDED), upper)),
         )
-
-    @property
-    def proved(self) -> bool:
-        """Whether the moves are proved to connect all tables of the fiber."""
-        return self.moves.proved
 
     @property
     def claim(self) -> str:
@@ -215,7 +206,7 @@ class Fiber:
         """Whether every limit of `bounds` is attained."""
         return self._bounds[2]
 
-    def determined(self) -> npt.NDArray[np.bool_]:
+    def determined(self) -> Mask:
         """Which cells are proved to have one possible value only, shape ``(*table)``: nothing protects them."""
         lower, upper = self.bounds()
         return np.asarray(lower == upper)
@@ -234,18 +225,13 @@ class Fiber:
         array = np.asarray(table)
         return array.shape == self.frame.shape and array.dtype.kind in "iu" and bool(self.members(array))
 
-    def members(self, tables: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    def members(self, tables: npt.NDArray[Any]) -> Mask:
         """Which integer tables are members: shape ``(..., *table)`` to ``(...)``. Counts of 2**53 or more are no counts."""
         axes = tuple(range(-len(self.frame.shape), 0))
         good = np.all((tables >= 0) & (tables < UNBOUNDED), axis=axes)
         if not np.all(good):  # others are not added up: int64 might not hold their sums
             tables = np.where(np.expand_dims(good, axes), tables, 0)
-        compare: tuple[tuple[Any, tuple[tuple[Query, Ints], ...]], ...] = (
-            (np.equal, self.equalities),
-            (np.greater_equal, self.bounds_below),
-            (np.less_equal, self.bounds_above),
-        )
-        for holds, parts in compare:
+        for holds, parts in ((eq, self.equalities), (ge, self.bounds_below), (le, self.bounds_above)):
             for query, values in parts:
                 fits = holds(query.apply(tables), values)
                 good &= np.all(fits, axis=tuple(range(-len(query.shape), 0)))
@@ -270,11 +256,7 @@ _ROUNDED = 2**40
 
 def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps | None = None) -> Ints:
     """A table of the fiber close to `guide` (flat arrays), outside of all gaps."""
-    # Disjoint totals: the guide scaled to each total and rounded by largest remainders. Two-way margins: the guide fitted to the
-    # margins, rounded down, and the rest put back by the north-west corner rule. Sums with limits that nest or are disjoint: from the
-    # top down (`Laminar`). Else an integer program that minimises the sum of absolute differences to the guide; of a large table first
-    # without asking for integers, which is ten times as fast. Of each gap the program chooses a side, and then ends near its optimum;
-    # it is solved again while answers about the same records have different numbers.
+    # Of each gap the program chooses a side; it is solved again while answers about the same records have different numbers.
     point = _directly(system, invariants, guide)
     if point is None or (gaps is not None and gaps.met(point).size):
         point = _integer_program(system, guide, gaps)
@@ -286,11 +268,8 @@ def find_point(system: System, invariants: Invariants, guide: Floats, gaps: Gaps
 
 def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | None:
     """Without regard to gaps; None where that takes an integer program."""
-    plain = (
-        not len(system.limit_names)
-        and not np.any(system.lower[~system.fixed])
-        and np.all(system.upper[~system.fixed] == UNBOUNDED)
-    )
+    lower, upper = system.lower[~system.fixed], system.upper[~system.fixed]
+    plain = not len(system.limit_names) and not np.any(lower) and np.all(upper == UNBOUNDED)
     blocks = invariants.blocks
     if plain and blocks is not None:
         return _fill_blocks(system, blocks, guide)
@@ -299,11 +278,12 @@ def _directly(system: System, invariants: Invariants, guide: Floats) -> Ints | N
     if system.laminar is not None:
         if system.laminar.empty >= 0:
             raise ValueError(conflict(system))
-        return _checked(system, system.laminar.point(guide))
+        return system.checked(system.laminar.point(guide))
     return None
 
 
 def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
+    """Disjoint totals: the guide scaled to each total and rounded by largest remainders."""
     point = np.where(system.fixed, system.lower, 0)
     free = np.flatnonzero(~system.fixed)
     loose = free[blocks[free] < 0]
@@ -338,10 +318,11 @@ def _fill_blocks(system: System, blocks: Ints, guide: Floats) -> Ints:
     each, more = np.divmod(missing, np.maximum(sizes, 1))
     down[order] += each[block[order]] + (rank < more[block[order]])
     point[members] = down
-    return _checked(system, point)
+    return system.checked(point)
 
 
 def _fill_two_way(system: System, guide: Floats) -> Ints:
+    """The guide fitted to two margins, rounded down, and the rest put back by the north-west corner rule."""
     rows, columns = system.frame.shape
     row_total, column_total = two_way_margins(system)
     if exact_total(row_total) != exact_total(column_total) or row_total.min() < 0 or column_total.min() < 0:
@@ -354,21 +335,15 @@ def _fill_two_way(system: System, guide: Floats) -> Ints:
     point = np.floor(fitted * (1 - 1e-9)).astype(np.int64)
     point[point.sum(axis=1) > row_total] = 0
     point[:, point.sum(axis=0) > column_total] = 0
+    # The rule lays the rests of the rows side by side, and those of the columns below: cells have what overlaps.
     left, right = row_total - point.sum(axis=1), column_total - point.sum(axis=0)
-    i = j = 0
-    while i < rows and j < columns:
-        amount = min(left[i], right[j])
-        point[i, j] += amount
-        left[i] -= amount
-        right[j] -= amount
-        if left[i] == 0:
-            i += 1
-        else:
-            j += 1
-    return _checked(system, point.reshape(-1))
+    ends, edges = np.cumsum(left), np.cumsum(right)
+    point += np.maximum(np.minimum.outer(ends, edges) - np.maximum.outer(ends - left, edges - right), 0)
+    return system.checked(point.reshape(-1))
 
 
 def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) -> Ints:
+    """The nearest table; a large one first without asking for integers, which is ten times as fast; with gaps, one near by."""
     cells, choices = system.frame.size, 0 if gaps is None else len(gaps.first)
     lower, upper = system.lower.astype(np.float64), np.where(system.upper == UNBOUNDED, np.inf, system.upper)
     aim = np.rint(np.clip(guide, lower, upper))
@@ -386,38 +361,19 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
             moved = np.rint(relaxed.x).astype(np.int64)
             point: Ints = aim.astype(np.int64) + moved[:cells] - moved[cells:]
-            if _allowed(system, point):
+            if system.allows(point):
                 return point
     result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
-        raise ValueError(
-            gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
-        )
+        message = gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
+        raise ValueError(message)
     if result.x is None:
         raise TimeoutError(
             f"no table was found in {LONGEST:g} s by an integer program, nor was shown that there is none; fewer exact or "
             "bounded answers that cross, or a smaller table, take less"
         )
     up, down = np.rint(result.x[: 2 * cells]).astype(np.int64).reshape(2, cells)
-    return _checked(system, aim.astype(np.int64) + up - down)
-
-
-def _allowed(system: System, point: Ints) -> bool:
-    """An exact check by integers (solvers work in floating point)."""
-    return bool(
-        np.array_equal(system.sums(point), system.totals)
-        and np.all(point >= system.lower)
-        and np.all(point <= system.upper)
-        and np.all(system.limit_sums(point) >= system.limit_lower)
-        and np.all(system.limit_sums(point) <= system.limit_upper)
-    )
-
-
-def _checked(system: System, point: Ints) -> Ints:
-    """The point, after an exact check."""
-    if not _allowed(system, point):
-        raise ValueError(conflict(system))
-    return point
+    return system.checked(aim.astype(np.int64) + up - down)
 
 
 def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = None) -> Ints:
@@ -443,18 +399,16 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
     least = np.where(matrix > 0, matrix * lower, matrix * upper)
     most = np.where(matrix > 0, matrix * upper, matrix * lower)
     # What the cells from position i on can still contribute to each row.
-    rest_least = np.concatenate([np.cumsum(least[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
-    rest_most = np.concatenate([np.cumsum(most[:, ::-1], axis=1)[:, ::-1], np.zeros((len(matrix), 1))], axis=1)
+    added = (np.cumsum(part[:, ::-1], axis=1)[:, ::-1] for part in (least, most))
+    rest_least, rest_most = (np.pad(part, ((0, 0), (0, 1))) for part in added)
     looked_at = 0
 
-    def fill(position: int, partial: npt.NDArray[np.float64], table: list[int]) -> Iterator[list[int]]:
+    def fill(position: int, partial: Floats, table: list[int]) -> Iterator[list[int]]:
         nonlocal looked_at
         looked_at += 1
         if work is not None and looked_at > work:
             raise ValueError(f"listing the fiber takes more than {work} partial tables")
-        if np.any(partial + rest_least[:, position] > high + 1e-9) or np.any(
-            partial + rest_most[:, position] < low - 1e-9
-        ):
+        if np.any((partial + rest_least[:, position] > high + 1e-9) | (partial + rest_most[:, position] < low - 1e-9)):
             return
         if position == len(lower):
             yield table
@@ -462,11 +416,9 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
         for value in range(int(lower[position]), int(upper[position]) + 1):
             yield from fill(position + 1, partial + matrix[:, position] * value, [*table, value])
 
-    tables = []
-    for table in fill(0, np.zeros(len(matrix)), []):
-        tables.append(table)
-        if len(tables) > limit:
-            raise ValueError(f"the fiber has more than {limit} tables")
+    tables = list(islice(fill(0, np.zeros(len(matrix)), []), limit + 1))
+    if len(tables) > limit:
+        raise ValueError(f"the fiber has more than {limit} tables")
     return np.array(tables, dtype=np.int64).reshape(len(tables), *fiber.frame.shape)
 
 
@@ -495,34 +447,28 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     noisy = np.asarray(finite_array(values, "values", fiber.frame.exact_cell_name), dtype=np.float64)
     if noisy.shape != fiber.frame.shape:
         raise ValueError(f"values must have shape {fiber.frame.shape}, got {noisy.shape}")
-    # An integer program. Each count is written as what lies below ``floor(values)``, up to one between the two neighbouring whole
-    # numbers, and what lies above; the cost is linear in each, so that for two-way margins and disjoint or nested totals the linear
-    # program has a solution of whole numbers already.
+    # Each count is written as what lies below ``floor(values)``, up to one between the two neighbouring whole numbers, and what lies
+    # above; the cost is linear in each, so that the linear program of two-way margins or nested totals has a whole solution already.
     fiber.find_point()  # an empty fiber is an error that names the answers
-    flat = noisy.reshape(-1)
-    system = fiber.system
-    lower = system.lower.astype(np.float64)
-    upper = np.where(system.upper < UNBOUNDED, system.upper, np.inf)
+    flat, system = noisy.reshape(-1), fiber.system
+    lower, upper = system.lower.astype(np.float64), np.where(system.upper < UNBOUNDED, system.upper, np.inf)
     # x = base - down + middle + up, base the floor of the number, or the limit of the cell that is nearest to it.
     base = np.clip(np.floor(flat), lower, upper)
     part = np.where((base == np.floor(flat)) & (base < upper), flat - base, 0.0)
     above = np.where(flat < base, 1.0, 1.0 - 2.0 * part)  # cost of the first step up
-    size = len(flat)
     rows, low, high = system.limited_rows()
-    signed = sp.csr_array(sp.hstack([-rows, rows, rows], format="csr"))
-    start = rows @ base
-    cost = np.concatenate([np.ones(size), above, np.ones(size)])
+    start, signed = rows @ base, sp.hstack([-rows, rows, rows], format="csr")
     room = np.concatenate([base - lower, np.minimum(upper - base, 1.0), np.maximum(upper - base - 1.0, 0.0)])
     found = milp(
-        cost,
-        integrality=np.ones(3 * size),
-        bounds=Bounds(np.zeros(3 * size), room),
+        np.concatenate([np.ones(len(flat)), above, np.ones(len(flat))]),
+        integrality=np.ones(len(room)),
+        bounds=Bounds(0, room),
         constraints=[LinearConstraint(signed, low - start, high - start)] if rows.shape[0] else [],
         options={"node_limit": _NODES, "mip_rel_gap": 0.0},
     )
     if found.status != 0:
         raise ArithmeticError(f"the nearest table was not found: {found.message}")
-    down, middle, up = np.rint(found.x).reshape(3, size)
+    down, middle, up = np.rint(found.x).reshape(3, -1)
     table: Ints = (base - down + middle + up).astype(np.int64).reshape(fiber.frame.shape)
     if not fiber.contains(table):
         raise ArithmeticError("the nearest table was not found: the program's solution does not have the exact answers")

@@ -1,12 +1,9 @@
 """Exact answers as rows over cells: equalities, limits of rows, limits of single cells; and rows that are a forest of sets.
 
 Totals of a tree of geography, limits of the sums of its nodes and cells that are 0 are such a family: any two of the sets of cells
-that are added up are disjoint, or one holds the other (a laminar family), so that the sets are a forest. What a set can add up
-to is an interval of whole numbers, found from the cells up: at least what its parts add up to at least, at most what they add up
-to at most, within its own limits. Every number of the interval is attained, and numbers of the parts can be chosen one by one
-from the top down.
-
-And which exact values cannot all hold: a short list of them, each with its number, for the error of an empty fiber.
+that are added up are disjoint, or one holds the other (a laminar family), so that the sets are a forest. What a set can add up to is
+an interval of whole numbers, found from the cells up: at least what its parts add up to at least, at most what they add up to at
+most, within its own limits. All of it is attained, and numbers of the parts can be chosen one by one from the top down.
 """
 
 from __future__ import annotations
@@ -16,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import no_table
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.frames import Frame
@@ -39,8 +35,7 @@ class Laminar:
     parent: Ints  # the smallest set that holds each node; ``sets + cells`` for none, shape (sets + cells,)
     # Nodes by the number of sets that hold them, those that are in none first, in the order of their parents.
     layers: tuple[Ints, ...]
-    # `lower`, `upper`: what each node can be, given the nodes below it; `UNBOUNDED` above where there is no limit, shape (sets +
-    # cells,).
+    # `lower`, `upper`: what each node can be, given those below it, shape (sets + cells,); `UNBOUNDED` above where there is no limit.
     lower: Ints
     upper: Ints
     cells: int
@@ -204,7 +199,7 @@ class System:
         return Laminar.of(*self.limited_rows(), self.lower, self.upper)
 
     @property
-    def fixed(self) -> npt.NDArray[np.bool_]:
+    def fixed(self) -> Mask:
         """Cells whose value is stated."""
         return np.asarray(self.lower == self.upper)
 
@@ -255,18 +250,25 @@ class System:
     def free_totals(self) -> Ints:
         """What the equality rows leave for the cells that are not fixed."""
         fixed = np.where(self.fixed, self.lower, 0)
-        return np.asarray(self.totals - self.sums(fixed), dtype=np.int64)
+        return np.asarray(self.totals - _sums(self.matrix, fixed, self.names), dtype=np.int64)
 
-    def sums(self, table: Ints) -> Ints:
-        """What the equality rows are for a table of shape ``(cells,)``, exactly; an error where int64 might not hold a sum."""
-        return _sums(self.matrix, table, self.names)
+    def allows(self, table: Ints) -> bool:
+        """Whether a flat table has the exact answers, checked in integers (solvers work in floating point)."""
+        equal = np.array_equal(_sums(self.matrix, table, self.names), self.totals)
+        if not equal or np.any((table < self.lower) | (table > self.upper)):
+            return False
+        limited = _sums(self.limit_matrix, table, self.limit_names)
+        return bool(np.all((limited >= self.limit_lower) & (limited <= self.limit_upper)))
 
-    def limit_sums(self, table: Ints) -> Ints:
-        """The same for the rows with limits."""
-        return _sums(self.limit_matrix, table, self.limit_names)
+    def checked(self, table: Ints) -> Ints:
+        """The table, if it has the exact answers; else an error."""
+        if not self.allows(table):
+            raise ValueError(conflict(self))
+        return table
 
 
 def _sums(matrix: sp.csr_array, table: Ints, names: list[str]) -> Ints:
+    """Sums of cells, exactly; an error where int64 might not hold one."""
     most = largest_size(matrix.data) * int(np.diff(matrix.indptr).max(initial=0))
     return np.asarray(exact_product(matrix, table[None], most, names.__getitem__)[0])
 
@@ -312,8 +314,7 @@ def _about(cell: int, stated: Iterable[tuple[str, Query, Ints]]) -> list[str]:
     found = []
     for sign, query, values in stated:
         matrix, flat = query.matrix, values.reshape(-1)
-        counts = np.diff(matrix.indptr)
-        for row in np.flatnonzero(counts == 1):
+        for row in np.flatnonzero(np.diff(matrix.indptr) == 1):
             if matrix.indices[matrix.indptr[row]] == cell:
                 found.append(f"{query.answer_name(int(row))} {sign} {flat[row]}")
     return list(dict.fromkeys(found))
@@ -380,7 +381,7 @@ class _Statements:
         open_upper = np.where(upper == UNBOUNDED, np.inf, upper)
         return cls(every, np.concatenate([least, lower]), np.concatenate([most, open_upper]), names)
 
-    def possible(self, kept: npt.NDArray[np.int64], *, whole: bool) -> bool:
+    def possible(self, kept: Ints, *, whole: bool) -> bool:
         """Whether some ``x >= 0`` fits the kept statements; an unfinished search counts as yes."""
         if not kept.size:
             return True
@@ -393,7 +394,7 @@ class _Statements:
         )
         return bool(result.status != 2)
 
-    def needed(self, order: npt.NDArray[np.int64], *, whole: bool) -> list[int]:
+    def needed(self, order: Ints, *, whole: bool) -> list[int]:
         """Statements without any one of which there is a table, found by leaving out one after the other."""
         kept = np.sort(order)
         for row in order:

@@ -7,18 +7,16 @@ Precise answers. A direction that changes an answer moves about as far as the no
 more precise than what else is known of the cells, such directions creep; those that keep it go the whole way, and may be the only
 ones that lead from one mode to another (two cells whose sum is known to +-1, one of them 20 and the other 0). So the variances of all
 noisy answers, and the spread of a cell, are sorted into levels: a level begins with the smallest variance that is left and takes all
-below four times that. The last level, which holds the spread of a cell, is dropped. For each of the others there is a set of
-directions that keep the exact answers, those of the level and all more precise ones, if that leaves any.
+below four times that. For each level but the last, which holds the spread of a cell, there is a set of directions that keep the exact
+answers, those of the level and all more precise ones, if that leaves any.
 
 Where three or more sums of a level nest or cross, a step has the room that the narrowest leaves. Products of differences of labels
 along several dimensions leave more sums alone, but change more cells. So for every set of dimensions, and levels of the labels in
-them (published groups), there is a set of directions that keep the sums which such differences leave alone. How often each is taken is
-learnt (`bayesdp.fibers.chain`).
+them, there is a set of directions that keep the sums which such differences leave alone. How often each is taken is learnt.
 
 Some directions besides are drawn by looking at which cells are not 0 (`kernel.occupied_moves`), where a level as a whole leaves
-directions: those of each set, of the sets of some of its sums, and of the exact answers. The last two change a few precise
-sums by a little, which the next may change back. The rule looks at the release, and at the parameters with which a chain starts, and
-never at the table.
+directions: those of each set, of the sets of some of its sums, and of the exact answers. The rule looks at the release, and at the
+parameters with which a chain starts, and never at the table.
 """
 
 from __future__ import annotations
@@ -29,28 +27,18 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.classes import gather_classes
-from bayesdp.fibers.kernel.state import (
-    State,
-    add_gaussian,
-    clear_noise,
-    new_state,
-    set_counts,
-    set_laplace,
-    set_prior,
-)
+from bayesdp.fibers.kernel.state import State, add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
 from bayesdp.fibers.windows import Gaps, NoiseTerm, bent, without_infinities
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
-from bayesdp.queries import LinearQuery, MatrixPart, Query, SumPart
-
-type Part = SumPart | MatrixPart
+from bayesdp.queries import LinearQuery, Query, SumPart
+from bayesdp.queries.query import Part
 
 APART = 4.0
 """A level ends where the variance is this many times that of its most precise answer."""
@@ -64,10 +52,8 @@ LARGEST = 200_000
 
 def spread_of(family: str, theta: Floats, shape: Floats, terms: Sequence[NoiseTerm]) -> float:
     """How widely a cell varies: its variance under the prior, or the mean count that the noisy answers show, if larger."""
-    # `theta`, `shape`: log weights and shapes with which a chain starts. The variance averaged over cells; infinite for a flat prior.
-    # Prior weights may be far from the posterior's where they are variables of the model, and have no scale where a total is exact. So
-    # the variance of a cell with the mean count of the answers counts too: that of a Poisson cell, or a negative binomial one with the
-    # shape of the prior.
+    # The variance is averaged over cells, infinite for a flat prior. Prior weights may be far from the posterior's where they are
+    # variables, and have no scale where a total is exact. So the variance of a cell with the mean count of the answers counts too.
     weight = np.exp(np.minimum(theta, 700.0))
     mean = max((_mean_count(term) for term in terms), default=0.0)
     if family == "flat":
@@ -202,11 +188,9 @@ class Target:
     fiber: Fiber
     terms: tuple[NoiseTerm, ...]
     family: str  # one of `FAMILIES`, of a cell; given the totals, multinomial cells are Poisson, Dirichlet-multinomial ones negbin
-    # Whether the prior bounds cells from above (weights of zero), with which Markov bases need not connect.
-    bounded: bool = False
+    bounded: bool = False  # whether the prior bounds cells from above, with which Markov bases need not connect
     open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
-    # Variance of a cell under the prior, as far as it is known, beside which answers are precise.
-    spread: float = np.inf
+    spread: float = np.inf  # variance of a cell under the prior, as far as known, beside which answers are precise
 
     @property
     def fiber_moves(self) -> Moves:
@@ -221,11 +205,9 @@ class Target:
 
     @cached_property
     def moves(self) -> Moves:
-        """Directions for this target: those of the exact answers, and a share that keeps precise noisy answers besides.
-
-        Chosen once, by the scales that the terms have here: scales that change later change no direction, so that every step
-        of a chain leaves its posterior invariant. Without precise answers these are `fiber_moves`.
-        """
+        """Directions for this target: those of the exact answers, and a share that keeps precise noisy answers besides."""
+        # Chosen once, by the scales that the terms have here: scales that change later change no direction, so that every step of a
+        # chain leaves its posterior invariant. Without precise answers these are `fiber_moves`.
         kept = precise_sets(self.fiber, self.terms, self.spread)
         if not kept:
             return self.fiber_moves
@@ -264,8 +246,8 @@ class Target:
     def matrix(self) -> sp.csr_array | None:
         """General rows: noisy answers that are not single cells, or have a tabulated log-mass, then limits."""
         limits = self._limits[0]
-        noisy = [term.matrix for simple, term in zip(self.cell_terms, self.terms, strict=True) if not simple]
-        stacked = [*noisy, *([limits] if limits.shape[0] else [])]
+        stacked = [term.matrix for simple, term in zip(self.cell_terms, self.terms, strict=True) if not simple]
+        stacked += [limits] if limits.shape[0] else []
         return sp.csr_array(sp.vstack(stacked, format="csr")) if stacked else None
 
     def new_state(self) -> State:
@@ -336,9 +318,8 @@ class Target:
         """Write the noise of every term; changing windows have log-masses as their scale; ``temper`` below 1 flattens it."""
         clear_noise(state)
         group = before = 0
-        for simple, start, term, scale, noisy in zip(
-            self.cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True
-        ):
+        given = zip(self.cell_terms, self._row_starts[:-1], self.terms, scales, values, strict=True)
+        for simple, start, term, scale, noisy in given:
             measured, rows = term.measured, state.rows[start : start + len(noisy)]
             published = np.where(measured, noisy, 0.0)
             if term.windows is not None:
@@ -384,7 +365,7 @@ class Target:
             gather_classes(state.cells_int, state.rows, state.indptr, state.indices, state.codes, state.laws, state.classes,
                            state.slots)  # fmt: skip
 
-    def unsupported_cells(self) -> npt.NDArray[np.bool_]:
+    def unsupported_cells(self) -> Mask:
         """Cells that nothing bounds: no exact answer, no noise, and a flat prior. Their posterior would be improper."""
         if self.family != "flat":
             return np.zeros(self.fiber.frame.size, dtype=np.bool_)

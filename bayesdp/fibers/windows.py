@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
@@ -67,10 +66,9 @@ def _of_each(windows: LogMassWindows, number: Callable[[Floats, float, float], f
         return np.zeros(0)
     keys = np.stack([windows.start.astype(np.float64), windows.length.astype(np.float64), windows.below, windows.above])
     different, which = np.unique(keys, axis=1, return_inverse=True)
-    found = [
-        number(windows.log_mass[int(start) : int(start) + int(length)], float(below), float(above))
-        for start, length, below, above in different.T
-    ]
+    found = []
+    for start, length, below, above in different.T.tolist():
+        found.append(number(windows.log_mass[int(start) : int(start + length)], below, above))
     return np.array(found)[which.reshape(-1)]
 
 
@@ -157,12 +155,10 @@ _FAR = 10**4
 
 
 class Gaps(NamedTuple):
-    """True answers from `first` to `last` that are impossible, one gap a row of `matrix`; `room` is how far others are at most.
+    """True answers from `first` to `last` that are impossible, one gap a row of `matrix`; `room` is how far others are at most."""
 
-    `published` are the answers that a gap is of. Of two answers that may share a perturbation but have different numbers the gap is 0,
-    in the sum of the cells that are in one of them only. There are many pairs, so that `further` finds them as tables meet them.
-    """
-
+    # `published` are the answers that a gap is of. Of two answers that may share a perturbation but have different numbers the gap is
+    # 0, in the sum of the cells that are in one of them only. There are many pairs, so that `further` finds them as tables meet them.
     matrix: sp.csr_array
     first: Ints
     last: Ints
@@ -185,9 +181,8 @@ class Gaps(NamedTuple):
             gap = np.arange(len(place)) + np.repeat(lead - np.cumsum(many) + many, many)
             shift = (windows.low - windows.start)[place]
             endless = (np.isfinite(windows.below) | np.isfinite(windows.above))[place]
-            ends.append(
-                np.stack([begin[gap] + shift, end[gap] - 1 + shift, np.where(endless, _FAR, windows.length[place])])
-            )
+            room = np.where(endless, _FAR, windows.length[place])
+            ends.append(np.stack([begin[gap] + shift, end[gap] - 1 + shift, room]))
             rows = np.flatnonzero(term.measured)[place]
             matrices.append(term.matrix[rows])
             published += [((term, row),) for row in rows.tolist()]
@@ -198,10 +193,8 @@ class Gaps(NamedTuple):
         return cls(sp.csr_array(sp.vstack(matrices)), first, last, room, tuple(published), sharing)
 
     def further(self, counts: Ints) -> Gaps | None:
-        """With a gap for two answers of each class of the table that have different numbers; None where there are none.
-
-        Of two answers that may both be 0 there is none: those have numbers of their own where they are about nobody.
-        """
+        """With a gap for two answers of each class of the table that have different numbers; None where there are none."""
+        # Of two answers that may both be 0 there is none: those have numbers of their own where they are about nobody.
         if not self.sharing:
             return None
         matrix = sp.csr_array(sp.vstack([term.matrix for term in self.sharing])) != 0
@@ -235,7 +228,7 @@ class Gaps(NamedTuple):
         answers = self.matrix @ counts
         return np.flatnonzero((self.first <= answers) & (answers <= self.last))
 
-    def constraint(self, aim: npt.NDArray[np.float64]) -> LinearConstraint:
+    def constraint(self, aim: Floats) -> LinearConstraint:
         """Answers are below their gaps or above, by an integer program in steps up and down from an aim, and 0 (below) or 1 a gap."""
         rows, at = self.matrix.astype(np.float64), self.matrix @ aim
         both = sp.hstack([rows, -rows, -sp.diags_array(self.room.astype(np.float64))], format="csr")

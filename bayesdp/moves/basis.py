@@ -8,11 +8,10 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from flint import fmpz_mat
 
-from bayesdp._arrays import Ints, Words
+from bayesdp._arrays import Ints, Mask, Words
 from bayesdp._nested import NestedAxis
 from bayesdp.invariants import Invariants
 
@@ -67,11 +66,10 @@ def _difference_rows(axis: NestedAxis) -> sp.csr_array:
     """Unimodular rows for one dimension: a unit vector, then differences within the classes of each level."""
     # The rows are in the order of the orthonormal coordinates of `NestedAxis`: for each level, the later classes of each parent,
     # each against the class before it (first labels stand for their class).
-    order = np.lexsort(axis.codes[::-1])
-    rows, columns, entries = [0], [int(order[0])], [1]
-    count = 1
+    order = axis.order
+    rows, columns, entries, count = [0], [int(order[0])], [1], 1
     for level in range(1, len(axis.codes)):
-        starts = np.flatnonzero(np.diff(axis.codes[level][order], prepend=-1))
+        starts = axis.starts[level]
         parent = axis.codes[level - 1][order[starts]]
         for k in np.flatnonzero(parent[1:] == parent[:-1]) + 1:
             rows += [count, count]
@@ -109,7 +107,7 @@ def single_cells(free: Ints, cells: int) -> sp.csr_array:
     return sp.csr_array((ones, (np.arange(len(free)), free)), shape=(len(free), cells))
 
 
-def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.csr_array:
+def directions_on(invariants: Invariants, allowed: Mask) -> sp.csr_array:
     """A redundant list of directions that change no invariant and leave the cells outside `allowed` alone; generates all such."""
     free = np.flatnonzero(allowed)
     short = short_combinations(integer_kernel(invariants.matrix[:, free].toarray()))
@@ -121,13 +119,11 @@ def directions_on(invariants: Invariants, allowed: npt.NDArray[np.bool_]) -> sp.
 def short_combinations(basis: Ints) -> Ints:
     """A reduced basis with short combinations of its vectors."""
     # A basis alone mixes slowly and gets stuck at zeros. Small kernels: short combinations with weights -1, 0, 1 that are primitive
-    # among themselves (no other one lies inside, sign by sign); for 3x3x3 tables with all two-way margins these are the 27 + 54
-    # moves of the Markov basis. Larger ones: sums and differences of pairs that share a cell. Distinct up to sign, with the basis.
+    # among themselves (no other one lies inside, sign by sign). Larger ones: sums and differences of pairs that share a cell.
     n, cells = basis.shape
     if n > _ALL_SIGNED_SUMS:
-        pairs = [
-            basis[i] + s * basis[j] for i in range(n) for j in range(i) for s in (1, -1) if np.any(basis[i] * basis[j])
-        ]
+        sharing = [(i, j) for i in range(n) for j in range(i) if np.any(basis[i] * basis[j])]
+        pairs = [basis[i] + s * basis[j] for i, j in sharing for s in (1, -1)]
         combined = np.array(pairs, dtype=np.int64).reshape(-1, cells)
         limit = 2 * int(np.abs(basis).sum(axis=1).max())
         return distinct_up_to_sign(np.concatenate([basis, combined[np.abs(combined).sum(axis=1) <= limit]]))
@@ -155,10 +151,9 @@ def distinct_up_to_sign(vectors: Ints) -> Ints:
 
 def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: int = 25_000_000) -> Ints:
     """All ``z`` with ``A z = 0`` and few entries that are not 0, one of each pair z, -z, without zero, in ascending order."""
-    # The balanced ones, whose entries add up to zero, have a positive part that adds up to at most the radius; else it is the l1
-    # norm. `most`: the largest number of entries of the answer.
-    # Each z is the difference of its positive and negative parts: two multisets of cells without a common cell, which the matrix
-    # sends to the same vector. All multisets up to the size in question are listed and sorted by that vector.
+    # Of balanced ones, whose entries add up to zero, the positive part adds up to at most the radius; else the radius is of the l1
+    # norm. `most`: the largest number of entries of the answer. Each z is the difference of its positive and negative parts: two
+    # multisets of cells without a common cell, with the same image. All multisets up to the size in question are sorted by that.
     cells = matrix.shape[1]
     count = sum(math.comb(cells + size - 1, size) for size in range(radius + 1))
     if count > _MOST_MULTISETS:
@@ -167,10 +162,13 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
             "differences of tables"
         )
     weights = _weights(matrix)
-    found: list[Ints] = []
+    found = [np.zeros((0, cells), dtype=np.int64)]
     entries = 0
     for up, down in _pairs(weights, cells, radius, balanced):
-        differences = _difference(up, down, cells)
+        differences = np.zeros((len(up), cells + 1), dtype=np.int64)  # the last column takes the padding
+        np.add.at(differences, (np.arange(len(up))[:, None], up), 1)
+        np.subtract.at(differences, (np.arange(len(up))[:, None], down), 1)
+        differences = differences[:, :cells]
         if matrix.shape[0]:
             # Equal hashes need not be equal images.
             differences = differences[~np.any(np.asarray((matrix @ differences.T) != 0), axis=0)]
@@ -178,16 +176,14 @@ def bounded_kernel(matrix: sp.csr_array, radius: int, *, balanced: bool, most: i
         if entries > most:
             raise ValueError(f"more than {most // cells} differences of tables of {cells} cells: too many to list")
         found.append(differences)
-    vectors = np.concatenate(found) if found else np.zeros((0, cells), dtype=np.int64)
-    if not len(vectors):
-        return vectors
+    vectors = np.concatenate(found)
     vectors *= leading_signs(vectors)[:, None]
     return np.asarray(vectors[np.lexsort(vectors.T[::-1])])
 
 
 def _weights(matrix: sp.csr_array) -> Words:
     """A 64-bit hash for each cell, so that multisets of cells with equal images have equal sums of hashes (modulo 2**64)."""
-    # Two multisets with different images have equal sums with probability 2**-64: the caller compares the images.
+    # With probability 2**-64 others have, too: the caller compares the images.
     entries = matrix.tocoo()
     random = np.random.default_rng(0).integers(1, 2**63, size=matrix.shape[0], dtype=np.uint64)
     words = np.zeros(matrix.shape[1], dtype=np.uint64)
@@ -197,8 +193,7 @@ def _weights(matrix: sp.csr_array) -> Words:
 
 def _pairs(weights: Words, cells: int, radius: int, balanced: bool) -> Iterator[tuple[Ints, Ints]]:
     """Pairs of multisets with equal hashes and no common cell, padded with `cells`, each pair once."""
-    chosen = np.zeros((1, 0), dtype=np.int64)
-    words = np.zeros(1, dtype=np.uint64)
+    chosen, words = np.zeros((1, 0), dtype=np.int64), np.zeros(1, dtype=np.uint64)
     levels = [(chosen, words)]
     for _ in range(radius):
         # Multisets as ascending lists: append every cell that is not smaller than the last.
@@ -239,11 +234,3 @@ def _equal(chosen: Ints, words: Words, sizes: Ints, radius: int, empty: int = -1
             same = (up[:, :, None] == down[:, None, :]) & (up[:, :, None] != empty)
             apart = ~np.any(same, axis=(1, 2))
             yield up[apart], down[apart]
-
-
-def _difference(up: Ints, down: Ints, cells: int) -> Ints:
-    rows = np.arange(len(up))[:, None]
-    z = np.zeros((len(up), cells + 1), dtype=np.int64)  # the last column takes the padding
-    np.add.at(z, (rows, up), 1)
-    np.subtract.at(z, (rows, down), 1)
-    return z[:, :cells]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
 
 @inlined
-def _product(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
+def _product(meta: Ints, which: int, pool: Ints, state: Words, cells: Ints, steps: Ints) -> int:
     """A product of differences: in each factor, two distinct offsets of one class (in proportion to its size)."""
     count = 1
     cells[0], steps[0] = 0, 1
@@ -36,7 +35,7 @@ def _product(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], 
 
 
 @inside
-def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
+def _listed(meta: Ints, family: int, pool: Ints, state: Words, cells: Ints, steps: Ints) -> int:
     which = below(state, meta[family, 2])
     start, end = pool[meta[family, 3] + which], pool[meta[family, 3] + which + 1]
     for i in range(start, end):
@@ -46,7 +45,7 @@ def _listed(meta: Ints, family: int, pool: Ints, state: npt.NDArray[np.uint64], 
 
 
 @inside
-def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], cells: Ints, steps: Ints) -> int:
+def _cycle(meta: Ints, which: int, pool: Ints, state: Words, cells: Ints, steps: Ints) -> int:
     """A random simple cycle of a bipartite graph whose edges are cells; every one of them has positive probability."""
     # Walk from row to column to row along random free cells, never straight back; the first node met twice closes a simple cycle, and
     # the tail before it is dropped. The walk gives up at a node with a single cell (no cycle passes through it).
@@ -86,8 +85,7 @@ def _cycle(meta: Ints, which: int, pool: Ints, state: npt.NDArray[np.uint64], ce
 
 
 @inlined
-def _one(meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, families: int, state: npt.NDArray[np.uint64], cells: Ints,
-         steps: Ints) -> int:  # fmt: skip
+def _one(meta: Ints, cumulative: Floats, pool: Ints, families: int, state: Words, cells: Ints, steps: Ints) -> int:  # fmt: skip
     """A move of one of the first `families` families."""
     which = 0
     if families > 1:
@@ -105,7 +103,7 @@ def _one(meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, families: 
 
 
 @compiled
-def draw_direction(meta: Ints, cumulative: npt.NDArray[np.float64], pool: Ints, state: npt.NDArray[np.uint64], cells: Ints,
+def draw_direction(meta: Ints, cumulative: Floats, pool: Ints, state: Words, cells: Ints,
                    steps: Ints, dense: Ints, touched: Ints) -> int:  # fmt: skip
     """Draw a direction into ``cells`` and ``steps`` and return its number of cells (0: nothing to move)."""
     # `dense`, shape (cells,): scratch, all zero before and after. `touched`: scratch, no longer than `cells` and `steps`, at least as

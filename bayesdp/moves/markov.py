@@ -8,15 +8,14 @@ connected. Then one is taken in after the other.
 - Else the vectors are completed so that every table walks to the one that has most of the new coordinate, and
   which has at least as much of it at every step: two tables meet there without a negative count on the way.
 
-Limits are coordinates too: that a cell is at most u is that ``u - x`` is not negative, and likewise for sums of cells.
+Limits are coordinates too: that a cell is at most u is that ``u - x`` is not negative, and likewise for sums of cells. Cells that are
+in the same sums, as often, are one.
 
 Completion is Buchberger's algorithm for integer vectors, so that every walk can be made to go downhill. A vector v stands for
 the step that takes its positive part away from a table and gives its negative part. An order of tables tells which of v and -v
 goes down. Two vectors u and v that both go down from one table leave for two tables, ``u - v`` apart; if every such difference
 can be walked down to zero by other vectors, each table has one lowest table that it walks down to, and all that are connected
 have the same one. Missing differences are added until none is missing.
-
-Invariants are small once cells that are in the same sums, as often, are one.
 """
 
 from __future__ import annotations
@@ -30,11 +29,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from bayesdp._arrays import Ints, Mask
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
 from bayesdp.moves.basis import distinct_up_to_sign, integer_kernel
-
-type Words = npt.NDArray[np.int64]
 
 MOST_COORDINATES = 62
 """Supports of vectors are kept as bits of one word."""
@@ -84,9 +81,7 @@ def _fits(g: Ints, v: Ints, sign: int, inside: Mask) -> bool:
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _walk_down(
-    v: Ints, store: Ints, words: Words, alive: Mask, count: int, cost: int, inside: Mask, left: Ints
-) -> bool:
+def _walk_down(v: Ints, store: Ints, words: Ints, alive: Mask, count: int, cost: int, inside: Mask, left: Ints) -> bool:
     """Walk both ends of v down along the stored vectors as far as it goes; False if nothing of it is left."""
     # `left` is the work that may still be done; negative afterwards if it ran out.
     while _orient(v, cost, inside):
@@ -190,9 +185,8 @@ def markov_basis(matrix: Ints, limited: Ints | None = None) -> Ints | None:
     sums = np.zeros((0, cells), dtype=np.int64) if limited is None else limited
     single = {row.tobytes() for row in np.eye(cells, dtype=np.int64)}
     # A sum with limits is a coordinate twice, up to the one and down to the other. Cells that are coordinates anyway are so once.
-    extra = [
-        row for row in np.unique(np.concatenate([sums, -sums]), axis=0) if row.any() and row.tobytes() not in single
-    ]
+    both = np.unique(np.concatenate([sums, -sums]), axis=0)
+    extra = [row for row in both if row.any() and row.tobytes() not in single]
     if cells + len(extra) > MOST_COORDINATES:
         return None
     limits = np.array(extra, dtype=np.int64).reshape(-1, cells)
@@ -268,7 +262,7 @@ def _has_most(basis: Ints, inside: Mask, i: int) -> bool:
     return bool(np.all(weights >= 0) and not np.any(kept.astype(object) @ weights + unit * basis[:, i].astype(object)))
 
 
-def _whole(numbers: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.object_], int]:
+def _whole(numbers: Floats) -> tuple[npt.NDArray[np.object_], int]:
     """Fractions near some numbers, as whole multiples of a unit fraction, and its denominator."""
     fractions = [Fraction(number).limit_denominator(_MOST_DENOMINATOR) for number in numbers.tolist()]
     unit = lcm(*(fraction.denominator for fraction in fractions))
@@ -309,19 +303,15 @@ COMPUTED_CELLS = 1_000
 def computed_moves(
     matrix: sp.csr_array, allowed: Mask, limited_cells: Mask, limited: sp.csr_array
 ) -> tuple[sp.csr_array, Ints] | None:
-    """Directions that connect all tables with the same exact answers, within any limits of some cells and sums.
-
-    And for each cell of `allowed` the class of cells with which it may be exchanged besides: counts of cells in the same sums are
-    brought together in one of them by exchanges, and moves of the sums are moves of that cell. `limited_cells` and the sums
-    `limited` may have limits. None where the computation is too large.
-    """
+    """Directions that connect all tables with the same exact answers, within any limits of cells and sums; and classes of cells."""
+    # Two cells of a class, one number for each cell of `allowed`, may be exchanged besides: counts of cells in the same sums are
+    # brought together in one of them, and moves of the sums are moves of that cell. None where the computation is too large.
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
         return None
-    rows = matrix[:, free].toarray().astype(np.int64)
+    rows, sums = (part[:, free].toarray().astype(np.int64) for part in (matrix, limited))
     single = np.eye(free.size, dtype=np.int64)[limited_cells[free]]
-    limits = np.concatenate([single, limited[:, free].toarray().astype(np.int64)])
-    columns, classes = np.unique(np.concatenate([rows, limits]), axis=1, return_inverse=True)
+    columns, classes = np.unique(np.concatenate([rows, single, sums]), axis=1, return_inverse=True)
     found = markov_basis(columns[: len(rows)], columns[len(rows) :])
     if found is None:
         return None
@@ -332,12 +322,10 @@ def computed_moves(
 
 
 def largest_primitive_norm(matrix: sp.csr_array, allowed: Mask, limited: sp.csr_array) -> int | None:
-    """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large.
-
-    Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than another:
-    each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells are one
-    here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
-    """
+    """The largest l1 norm in the Graver basis of some exact answers; None where its computation is too large."""
+    # Between two tables of a fiber there is a sum of vectors of that basis, none of which has an entry of the other sign than another:
+    # each of them alone leads from either table to one of the fiber, within all limits that the two are within. Equal cells are one
+    # here: with them, the basis has the same vectors, written out in ways of the same norm, and exchanges of norm 2.
     free = np.flatnonzero(allowed)
     if not 0 < free.size <= COMPUTED_CELLS:
         return None

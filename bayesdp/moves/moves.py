@@ -2,7 +2,7 @@
 
 A direction is drawn without looking at the table, and the step along it is then drawn from its exact conditional law. That leaves
 every law on the fiber invariant whatever the distribution of the directions, so a family of moves is judged only by what it connects
-and how fast it mixes. (Steps along those of `Moves.looking` are accepted or rejected.) The families:
+and how fast it mixes. The families:
 
 product
     a product of differences: pair moves ``e_a - e_b`` of totals, 2x2 moves of two-way margins, and so on (`bayesdp._nested`).
@@ -12,11 +12,10 @@ listed
     vectors of an explicit list: single cells, or a reduced lattice basis with short combinations (`basis`).
 sums
     signed sums of 1 + Geometric(1/2) moves of the other families, which generate the whole lattice: every integer direction that the
-    kernel has room for (64 moves without common cells, and more) has positive probability.
+    kernel has room for has positive probability.
 
-Noisy answers that are precise beside the others are kept by a share of the directions (`Preserved`), all of them or some: a direction
-that changes one has next to no room, and two tables that agree in it may be joined by no others. These families come
-beside those of the exact answers, so that they take nothing from what is proved.
+Noisy answers that are precise beside the others are kept by a share of the directions (`Preserved`), all of them or some, beside
+the families of the exact answers, so that this takes nothing from what is proved.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Ints, Mask
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._nested import Classes, classes_of, is_decomposable, product_families, row_of_cell
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.basis import directions_on, single_cells
@@ -59,8 +58,7 @@ _LISTED_CELLS = 64
 """Up to this many cells, a list with every short primitive move is added where nothing is proved: it mixes better."""
 
 PRESERVING_CELLS = 100
-"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form: a reduced basis
-of 128 cells takes a third of a second."""
+"""Up to this many cells, directions that keep precise noisy answers are listed where they have no closed form."""
 
 _SINGLE = "proved: every cell moves on its own"
 _PAIRS = "proved: pair moves connect every table with the same disjoint totals"
@@ -82,12 +80,10 @@ class Moves:
     # What each family is: kind, number of factors, then four numbers a factor that say where its lists start in `pool` (see
     # `Builder`), shape (families, width). Random sums, if there are any, come last.
     meta: Ints
-    cumulative: npt.NDArray[np.float64]  # probabilities of the families, shape (families,)
+    cumulative: Floats  # probabilities of the families, shape (families,)
     pool: Ints  # all index lists of all families, one after the other
     longest: int  # bound on the number of cells in one direction that is not a sum
-    proved: (
-        bool  # whether the moves other than sums are known to connect every fiber of these invariants (a Markov basis)
-    )
+    proved: bool  # whether the moves other than sums are known to connect every fiber (a Markov basis)
     claim: str  # what is known of connectivity, in words
     # Products of up to three differences that are drawn by looking at which cells are not 0 (`fibers.kernel.occupied_moves`), laid out
     # as in `meta`; the first `whole` of them keep all that a set of directions keeps, the others only some of its sums.
@@ -125,7 +121,7 @@ class Builder:
         self._pool: list[Ints] = [np.zeros(0, dtype=np.int64)]
         self._used = 0
         self._longest = 1
-        self._sets: list[tuple[int, bool]] = []
+        self._sets: list[tuple[int, bool | None]] = [(0, None)]
         self._looking: list[list[int]] = []
         self._whole = 0
         self._listed: set[bytes] = set()
@@ -133,10 +129,10 @@ class Builder:
 
     def product(self, factors: Sequence[Classes]) -> None:
         """Add products of differences; for each factor the classes of offsets that may be exchanged."""
-        # Numbers of a factor: how many offsets, where they start, where the class of each starts, where the bounds of these start.
         self._add(PRODUCT, self._factors(factors), 2 ** len(factors))
 
     def _factors(self, factors: Sequence[Classes]) -> list[list[int]]:
+        """Of each factor: how many offsets, where they start, where the class of each starts, where the bounds of these start."""
         numbers = []
         for classes in factors:
             several = [offsets for offsets in classes if len(offsets) > 1]
@@ -211,9 +207,8 @@ class Builder:
 
     def _share_out(self) -> None:
         """Weights of the sets of families: those of the exact answers first, the others share `PRESERVING_SHARE`."""
-        bounds = [0, *(start for start, _ in self._sets), len(self._rows)]
-        kinds = [None, *(whole for _, whole in self._sets)]
-        sets = [(*ends, kind) for ends, kind in zip(pairwise(bounds), kinds, strict=True) if ends[1] > ends[0]]
+        ends = pairwise([*self._sets, (len(self._rows), None)])
+        sets = [(low, high, kind) for (low, kind), (high, _) in ends if high > low]
         numbers = {kind: sum(other == kind for *_, other in sets) for kind in (None, True, False)}
         if len(sets) < 2:
             return
@@ -246,22 +241,12 @@ def moves_for(
 ) -> Moves:
     """The families of directions for some invariants, which the directions do not change.
 
-    Parameters
-    ----------
-    invariants : Invariants
-    fixed : bool array, shape (cells,), optional
-        Cells that never move; a direction that touches one is blocked by its bounds.
-    bounded : bool or bool array, shape (cells,)
-        Which cells have an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect.
-    limited_rows : bool or sparse int array, shape (rows, cells)
-        Sums of several cells that have bounds; True: some that are not known, so that nothing is proved.
-    kept : sequence of Preserved
-        What a share of the directions keeps beside the invariants. General rows need a small table (`has_families`).
-    compute : bool
-        Whether a Markov basis is looked for where none is known: not of use for vectors that may be negative.
+    `fixed`, shape (cells,): cells that never move; a direction that touches one is blocked by its bounds. `bounded`: which cells have
+    an upper bound (True: any may), with which Markov bases of nonnegative tables need not connect. `limited_rows`, shape (rows,
+    cells): sums of several cells that have bounds; True: some that are not known, so that nothing is proved. `kept`: what a share of
+    the directions keeps beside the invariants; general rows need a small table (`has_families`). `compute`: whether a Markov basis is
+    looked for where none is known, which is not of use for vectors that may be negative.
 
-    Notes
-    -----
     Two-way margins without fixed cells, disjoint totals and decomposable sets of margins (Dobra 2003) have Markov bases of product
     moves: connectivity is proved. Two-way margins with fixed or bounded cells: simple cycles of the graph of free cells, proved (the
     matrix is totally unimodular, so they are its Graver basis). Everything else: basic moves, and a computed Markov basis (the Graver

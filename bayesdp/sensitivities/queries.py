@@ -428,7 +428,7 @@ def move_l1(axes: Sequence[NestedAxis], classes: Sequence[Ints]) -> float:
     chosen = []
     for axis, code in zip(axes, classes, strict=True):
         a, b = _pairs(axis, single=False)
-        classes_of = code[axis._order]
+        classes_of = code[axis.order]
         together = classes_of[a] == classes_of[b]
         chosen.append(_regions(axis, a[together], b[together], single=False))
     chosen.sort(key=lambda regions: len(regions.first))
@@ -489,7 +489,7 @@ def _regions(axis: NestedAxis, a: Ints, b: Ints, *, single: bool) -> _Regions:
     mean = np.full((len(a), 1), 1.0 / math.sqrt(axis.size))
     firsts, seconds, tags = [mean], [mean], [0]
     for level in range(1, len(axis.codes)):
-        _, ratio, scale, parent, _ = axis.contrasts(level)
+        ratio, scale, parent, _ = axis.contrasts(level)
         until = np.cumsum(scale)  # including the class itself
         last = np.searchsorted(parent, parent, side="right") - 1
         later = until[last] - until

@@ -234,7 +234,7 @@ class CountTable(KernelTable):
                 ) from error
             if np.any(point > upper):
                 try:
-                    point = fiber.with_cells_at_most(upper).find_point(guide, gaps).reshape(-1)
+                    point = fiber.with_cells_between(0, upper).find_point(guide, gaps).reshape(-1)
                 except ValueError as error:
                     raise ValueError(
                         f"no table with the exact answers has a positive prior probability under the base of {self.name}, "

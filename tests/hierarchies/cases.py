@@ -63,7 +63,7 @@ class Case:
             query, values = answered(("tract", "age"))
             exact += [Exact(query, np.minimum(values, 1), ">="), Exact(query, values + 1, "<=")]
         fiber = Fiber.of(exact, frame)
-        fiber = fiber.with_cells_at_most(upper.reshape(-1)) if self.zeros else fiber
+        fiber = fiber.with_cells_between(0, upper.reshape(-1)) if self.zeros else fiber
         object.__setattr__(self, "target", Target(fiber, tuple(terms), self.family))
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from bayesdp.hierarchies.kernel import sweeps
-from tests.hierarchies.cases import CASES, Case, after_one_sweep
+from tests.hierarchies.cases import CASES, Case, after_one_sweep, drawn
 
 pytestmark = pytest.mark.system
 
@@ -95,7 +95,7 @@ def test_leaves_near_by_are_under_the_lowest_node_that_has_others(counties, thro
     chain = Case((len(counties), 2, 2), counties, 30, noise=noise).chain(1)
     chain.load(np.random.default_rng(1).multinomial(30, np.full(4 * len(counties), 0.25 / len(counties))))
     chain.mix[:] = _only(NEAR=100)
-    tables = chain.draw(50)
+    tables = np.stack([*drawn(chain, 50)])
     assert chain.structure.path.shape[1] == 3
     first = tables[:, :2].sum(axis=1)
     assert (first != first[0]).any() == through
@@ -111,7 +111,7 @@ def test_windows_of_sums_of_lines_do_not_depend_on_the_table():
     chain.load(tables[probability.argmax()])
     chain.mix[:] = _only(SUMS=100)
     chain.state = chain.state._replace(limited=True, weights=np.zeros(50))
-    away = np.abs(chain.draw(200_000)[:, 0, 0] - mean)
+    away = np.abs(np.array([table[0, 0] for table in drawn(chain, 200_000)]) - mean)
     batches = away.reshape(100, -1).mean(axis=1)
     error = (batches.mean() - np.abs(tables[:, 0] - mean) @ probability) / (batches.std(ddof=1) / 10.0)
     assert abs(error) < student.isf(0.5 * RATE, 99)

@@ -335,7 +335,7 @@ def test_a_graver_basis_limits_within_limits_of_cells_and_sums() -> None:
     for _ in range(20):
         table = table_of(rng, (3, 3), 7)
         margins = [Exact(q, q.apply(table)) for q in (Margins(frame, ["a"], ["b"]),)]
-        fiber = Fiber.of([*margins, Exact(first, first.apply(table) + 1, "<=")]).with_cells_at_most(np.full(9, 3))
+        fiber = Fiber.of([*margins, Exact(first, first.apply(table) + 1, "<=")]).with_cells_between(0, np.full(9, 3))
         tables, _ = listed_tables(fiber, 1000)
         if tables is None or len(tables) < 2:
             continue

@@ -52,7 +52,7 @@ def visited(model: pm.Model, draws: int = 1000):
 def test_limits_of_a_base_without_fast_steps_reach_the_moves_and_the_posterior():
     model = model_of(ONE_CYCLE, lambda: pm.DiscreteUniform.dist(0, 6 * OFF_DIAGONAL))
     found, chains = visited(model, draws=2000)
-    tables = enumerate_fiber(ONE_CYCLE.fiber.with_cells_at_most(np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
+    tables = enumerate_fiber(ONE_CYCLE.fiber.with_cells_between(0, np.where(OFF_DIAGONAL.reshape(-1), 6, 0)))
     assert len(tables) == 4
     for chain in chains:
         assert chain == {tuple(table.reshape(-1)) for table in tables}

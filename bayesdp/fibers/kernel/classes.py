@@ -16,9 +16,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import compiled, inside
 from bayesdp._random import below, by_log_weight, exponential
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
@@ -223,13 +222,11 @@ def _joined_mass(k: int, differing: float, cells_int: Ints, rows: Floats, window
 
 @inside
 def draw_joined(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-                windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
+                windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints,
                 met_steps: Floats, rows_met: int, curvature: float, slope: float, weights: Floats, indptr: Ints, indices: Ints,
                 mark: Ints, codes: Ints, laws: Ints, slots: Ints, met_rows: Ints, each: float, found: int) -> int:  # fmt: skip
-    """Draw a step along a direction that meets `found` rows of classes; the first `rows_met` of `met` are the other rows.
-
-    From the whole interval, which the windows of the rows bound; where that is too long, one slice-sampling update.
-    """
+    """Draw a step along a direction that meets `found` rows of classes; the first `rows_met` of `met` are the other rows."""
+    # From the whole interval, which the windows of the rows bound; where that is too long, one slice-sampling update.
     differing = _lead(ZERO, ONE, LEADS, cells_int, rows, indptr, indices, cells, steps, count, mark, codes, laws, slots, met_rows,
                       found)  # fmt: skip
     span = high - low + 1

@@ -1,16 +1,15 @@
 """Directions whose falling cells are not 0, drawn by looking at the table: moves that keep precise sums of sparse tables.
 
 Along a pair one cell falls, along a square of a two-way table two, along a cube of a three-way table four, and none of these may
-be 0. In a table where one cell in six is not 0 that is so of one square in eighteen, and of one cube in 600, if they are drawn
-without looking at the table. Here they are drawn by looking at which cells are not 0, and the draw is corrected for it.
+be 0: in sparse tables few are possible. So these are drawn by looking at which cells are not 0, and the draw is corrected for it.
 
 With N occupied cells (those above their lower bounds), the direction is
 
 * of a pair (one factor): from p, uniform among the occupied cells, to another label, uniform;
 * of a square (two factors): from p and q, uniform among the ordered pairs of occupied cells. If they differ in both factors they
   are its diagonal, and fall; otherwise no move is made;
-* of three factors: a closed walk across two layers, from p, uniform among the occupied cells. Which factor has the
-  layers is uniform, and so is the other layer.
+* of three factors: a closed walk across two layers, from p, uniform among the occupied cells. Which factor has the layers is
+  uniform, and so is the other layer.
 
 What is drawn, A, is a direction up to its sign, and for three factors the labels of the walk in turn besides. A table x draws it
 with a probability proportional to
@@ -33,10 +32,8 @@ possible by itself, since some of its falling cells are 0.
 
 A walk begins at a cell p of the first layer and goes on to labels for which the next falling cell is occupied, uniform among
 those it has not had. Where its last falling cell is occupied too it closes: with probability 1/2, or with certainty where it
-cannot go on.
-
-Every label is chosen by the cells that fall. The opposite of the direction is the walk with the same labels in the same order
-that begins in the other layer. So the chance of both, in any table, is worked out by walking them again.
+cannot go on. Every label is chosen by the cells that fall. The opposite of the direction is the walk with the same labels in the
+same order that begins in the other layer. So the chance of both, in any table, is worked out by walking them again.
 """
 
 from __future__ import annotations
@@ -44,9 +41,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Ints, Words
 from bayesdp._numba import compiled, inside
 from bayesdp._random import below, uniform
 from bayesdp.fibers.kernel.state import LOWER, State, X
@@ -62,9 +58,7 @@ class OccupiedMoves(NamedTuple):
     """The families of directions that are drawn by looking at which cells are not 0, and the list of these cells."""
 
     factors: Ints  # 1 (pairs), 2 (squares) or 3 (cubes), shape (families,)
-    place: (
-        Ints  # of each cell its label among those of each factor, -1 where it does not move, shape (families, 3, cells)
-    )
+    place: Ints  # of each cell its label of each factor, -1 where it does not move, shape (families, 3, cells)
     start: Ints  # where the labels of a factor begin in the next three, shape (families, 3)
     # `offset`, `first`, `last`: of each label: what it adds to the number of a cell, and where the labels begin and end that it may
     # be exchanged with.
@@ -148,7 +142,7 @@ def _moved(occupancy: OccupiedMoves, family: int, factor: int, cell: int, label:
 
 @compiled
 def walk(occupancy: OccupiedMoves, family: int, layer: int, p: int, across: int, nodes: Ints, length: int,
-          generator: npt.NDArray[np.uint64]) -> tuple[int, float]:  # fmt: skip
+          generator: Words) -> tuple[int, float]:  # fmt: skip
     """Walk from the cell p, or work out the chance of a walk that is given."""
     # `layer`: the factor of which there are two labels. `across`: what is added to the number of a cell of the layer of p to get that
     # of the other layer. `nodes`: labels of the two other factors in turn: written, or read if `length`, their number, is positive.
@@ -172,10 +166,8 @@ def walk(occupancy: OccupiedMoves, family: int, layer: int, p: int, across: int,
             closes = False
             factor = two
         wanted = nodes[done] if given and done < length else -1
-        room = done < 2 * LONGEST
-        choices = 0.0
-        label = -1
-        if room:
+        choices, label = 0.0, -1
+        if done < 2 * LONGEST:
             choices, label = _next(occupancy, family, factor, cell, wanted if wanted >= 0 else -(2**40), nodes, done)
         if closes:
             stop = 1.0 if choices == 0.0 else 0.5
@@ -238,16 +230,6 @@ def _apart(occupancy: OccupiedMoves, family: int, factor: int, p: int, q: int) -
 
 
 @inside
-def _shift(occupancy: OccupiedMoves, family: int, factor: int, p: int, q: int) -> int:
-    """What is added to the number of a cell where the label of p is replaced by that of q."""
-    start = occupancy.start[family, factor]
-    return int(
-        occupancy.offset[start + occupancy.place[family, factor, q]]
-        - occupancy.offset[start + occupancy.place[family, factor, p]]
-    )
-
-
-@inside
 def _chance_of_half(occupancy: OccupiedMoves, factors: int, cells: Ints, half: int, occupied: int) -> float:
     """w(H) of a pair or square, of the cells ``half, half + 1, ..`` of its direction; 0 if one is not occupied."""
     for i in range(half, half + factors):
@@ -257,20 +239,18 @@ def _chance_of_half(occupancy: OccupiedMoves, factors: int, cells: Ints, half: i
 
 
 @inside
-def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generator: npt.NDArray[np.uint64]) -> int:
+def _another(occupancy: OccupiedMoves, family: int, factor: int, p: int, generator: Words) -> int:
     """A cell with another label of a factor, uniform among those that the label may be exchanged with."""
     start, place = occupancy.start[family, factor], occupancy.place[family, factor, p]
     first = occupancy.first[start + place]
     label = first + below(generator, occupancy.last[start + place] - first - 1)
     if label >= place:
         label += 1
-    return int(p + occupancy.offset[start + label] - occupancy.offset[start + place])
+    return _moved(occupancy, family, factor, p, label)
 
 
 @inside
-def _draw(
-    occupancy: OccupiedMoves, family: int, generator: npt.NDArray[np.uint64], occupied: int, cells: Ints, steps: Ints
-) -> int:
+def _draw(occupancy: OccupiedMoves, family: int, generator: Words, occupied: int, cells: Ints, steps: Ints) -> int:
     """Draw a direction: the cells that fall come first. The number of its cells, 0 for none."""
     factors = occupancy.factors[family]
     p = occupancy.occupied[below(generator, occupied)]
@@ -288,8 +268,8 @@ def _draw(
         return 0
     if not (_apart(occupancy, family, 0, p, q) and _apart(occupancy, family, 1, p, q)):
         return 0
-    shift = _shift(occupancy, family, 0, p, q)
-    cells[0], cells[1], cells[2], cells[3] = p, q, p + shift, q - shift
+    other = _moved(occupancy, family, 0, p, occupancy.place[family, 0, q])
+    cells[0], cells[1], cells[2], cells[3] = p, q, other, p + q - other
     steps[0], steps[1], steps[2], steps[3] = -1, -1, 1, 1
     return 4
 
@@ -298,14 +278,12 @@ def _draw(
 def take_occupied_moves(moves: int, family: int, concave: bool, state: State, occupancy: OccupiedMoves) -> int:
     """Take `moves` steps, of families in turn; arguments and what is returned are as in `sweep`."""
     line, cells_int, generator = line_of(state), state.cells_int, state.generator
-    cells, steps = line.cells, line.steps
-    nodes = occupancy.nodes
+    cells, steps, nodes = line.cells, line.steps, occupancy.nodes
     occupied, before = 0, 0.0
     occupancy.where[:] = -1
     for cell in range(len(cells_int)):
         occupied = _note(occupancy, cells_int, cell, occupied)
-    changed = 0
-    families = len(occupancy.factors)
+    changed, families = 0, len(occupancy.factors)
     for done in range(moves):
         which = done // 2 % occupancy.whole[0] if done % 2 == 0 else done // 2 % families
         factors = occupancy.factors[which]

@@ -1,7 +1,6 @@
-"""What the kernel works on: a table, its prior and its noise, packed into a few arrays.
+"""What the kernel works on: a table, its prior and its noise, packed into a few arrays whose columns are named here.
 
-Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one
-row of one array; that is also kind to the memory cache. The names below are the columns.
+Handing an array to numba costs about half a microsecond, so everything that belongs to a cell stands in one row of one array.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp.moves.moves import Moves
 
 FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
@@ -56,16 +55,12 @@ FAR: Any = np.int64(UNBOUNDED)
 """Arguments of compiled functions: for a 1 that it can read, Numba compiles a function once more. `UPWARDS` is where weights of upward
 steps begin."""
 
-NO_WINDOWS = np.zeros(0)
-"""What `State.windows` is where no row has a tabulated log-mass."""
+NO_WINDOWS, NO_LAWS = np.zeros(0), np.zeros(0, dtype=np.int64)
+"""What `State.windows` is where no row has a tabulated log-mass, and `State.laws` where no rows share a perturbation."""
 
 IMPOSSIBLE = -1e9
 """Log-mass of an answer that cannot be, or of answers about the same records with different numbers: no double holds its exponential,
-and no other term makes up for it (noise of scale .01 would have to be off by 450). So no table that is possible is left for one that
-is not, and no chain begins at one that is not. Infinities would turn differences into NaN."""
-
-NO_LAWS = np.zeros(0, dtype=np.int64)
-"""What `State.laws` is where no rows share a perturbation."""
+and no other term makes up for it (noise of scale .01 would have to be off by 450). Infinities would turn differences into NaN."""
 
 UNIT_CELLS = 16
 """Directions with at most this many cells, all entries +1 or -1, take the short way in `line`."""
@@ -83,15 +78,13 @@ class State(NamedTuple):
     indptr: Ints
     indices: Ints
     entries: Floats
-    # General rows: noisy answers that are not single cells, members of l2 laws, inequality limits. The kernel writes their current
-    # values, shape (rows, ROW_FLOATS).
+    # Noisy answers that are not single cells, members of l2 laws, limits; the kernel writes their values, shape (rows, ROW_FLOATS).
     rows: Floats
     groups: Floats  # the kernel writes everything but the rates, shape (l2 laws, GROUP_FLOATS)
     windows: Floats  # tabulated log-masses of rows, one after the other; only read
-    generator: npt.NDArray[np.uint64]  # state of the random generator; written by every draw, shape (4,)
-    # `codes`, `laws`, `classes`, `slots`, `met_rows`, `differing`: rows that count once where they are about the same records: codes
-    # of the cells and laws of the rows, only read; classes of the rows, their hash table, and work space (`kernel.classes`); the
-    # log-mass of one that has another number than its class, shape (1,). Empty where there are none.
+    generator: Words  # state of the random generator; written by every draw, shape (4,)
+    # Rows that count once where they are about the same records (`kernel.classes`): codes of cells and laws of rows, only read;
+    # classes of the rows, their hash table, work space; the log-mass of one that has another number than its class. Else empty.
     codes: Ints
     laws: Ints
     classes: Ints

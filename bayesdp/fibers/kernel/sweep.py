@@ -12,12 +12,11 @@ with r the residuals of the noisy rows, v their values, w tabulated log-masses a
 * log-concave and wide, or a start in a far tail: rejection from a flat centre with two geometric tails, which
   concavity makes an upper bound;
 * rows that count once where they are about the same records: see `classes`;
-* not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling
-  update that starts from the whole interval and shrinks it (Neal 2003), which leaves the law invariant.
+* not log-concave: tabulate the whole feasible interval in log space; where that is too long, one slice-sampling update that starts
+  from the whole interval and shrinks it (Neal 2003), which leaves the law invariant.
 
 The commonest case (products of differences, noise on single cells, a log-concave law) is written out once more in one loop, with
-reflections besides: numba counts references to every array that it hands from function to function, and those atomic operations
-cost as much as the arithmetic of a move.
+reflections besides: to hand arrays from function to function costs as much as the arithmetic of a move (`bayesdp._numba`).
 """
 
 from __future__ import annotations
@@ -215,15 +214,13 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
                     down, total, more = tabulate_units(-ONE, -low, ZERO, family, count, rising, prior, curvature, slope, near,
                                                         weights, total, negligible)  # fmt: skip
             else:
-                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, windows,
-                                            tabulated, cells, steps,
-                                            count, met, met_steps, rows_met, curvature, slope, moving, residuals, weights,
-                                            1.0, negligible)  # fmt: skip
+                up, total, rest = tabulate(ONE, high, UPWARDS, family, cells_int, cells_float, rows, groups, windows, tabulated,
+                                           cells, steps, count, met, met_steps, rows_met, curvature, slope, moving, residuals,
+                                           weights, 1.0, negligible)  # fmt: skip
                 if up >= 0:
-                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, windows,
-                                            tabulated, cells, steps,
-                                                  count, met, met_steps, rows_met, curvature, slope, moving, residuals,
-                                                  weights, total, negligible)  # fmt: skip
+                    down, total, more = tabulate(-ONE, -low, ZERO, family, cells_int, cells_float, rows, groups, windows, tabulated,
+                                                 cells, steps, count, met, met_steps, rows_met, curvature, slope, moving, residuals,
+                                                 weights, total, negligible)  # fmt: skip
             if down < 0:
                 break
             if attempt == 0:
@@ -246,9 +243,8 @@ def draw_step(family: int, concave: bool, state: State, line: Line, count: int) 
     for i in range(rows_met):
         rows[met[i], VALUE] += float(k * met_steps[i])
     for g in range(len(groups)):
-        groups[g, SQUARED] = max(
-            groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k, 0.0
-        )
+        squared = groups[g, SQUARED] - 2.0 * k * groups[g, ALONG] + groups[g, ACROSS] * float(k) * k
+        groups[g, SQUARED] = max(squared, 0.0)
     return k
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, by_log_weight, exponential, uniform
 from bayesdp.fibers.kernel.state import (
@@ -227,17 +224,13 @@ def advance(sign: int, k: int, family: int, cells_float: Floats, rows: Floats, g
 
 
 @inlined
-def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats,
-              groups: Floats, windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints,
-              met_steps: Floats, rows_met: int,
-              curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats,
-              total: float, negligible: float) -> tuple[int, float, float]:  # fmt: skip
-    """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible.
-
-    `at` is where the weight of the first step goes. Returns the number of steps written, the new total, and a bound on
-    the weight of the steps not written (ratios decrease, so a geometric series); -1 steps where the window is full or
-    a weight grows too large (a start far below the mode).
-    """
+def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
+             windows: Floats, tabulated: bool, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats, rows_met: int,
+             curvature: float, slope: float, moving: Ints, residuals: Floats, weights: Floats, total: float,
+             negligible: float) -> tuple[int, float, float]:  # fmt: skip
+    """Write the weights of the steps of one sign from k = 0, where the weight is 1, until the rest is negligible."""
+    # `at` is where the weight of the first step goes. Returns the number of steps written, the new total, and a bound on the weight of
+    # the steps not written (ratios decrease, so a geometric series); -1 steps where the window is full or a weight grows too large.
     rewind(cells_int, rows, cells, count, met, rows_met, moving, residuals)
     exponent = sign * slope - 0.5 * curvature
     if exponent > 300.0:
@@ -267,12 +260,9 @@ def tabulate(sign: int, limit: int, at: int, family: int, cells_int: Ints, cells
 def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, rising: int, prior: float, curvature: float,
                     slope: float, near: Floats, weights: Floats, total: float,
                     negligible: float) -> tuple[int, float, float]:  # fmt: skip
-    """`tabulate` for the common case: entries of the direction are +1 and -1, and only single cells are noisy.
-
-    The same numbers in fewer operations. `near` holds, for each cell, its count, its prior shape, the distance to the
-    knot of its Laplace noise (an integer), and the factors before and after the knot; the `rising` cells come first.
-    `prior` is the product of the prior weights of one step up.
-    """
+    """`tabulate` in fewer operations, where entries of the direction are +1 and -1, and only single cells are noisy."""
+    # `near` holds, for each cell, its count, its prior shape, the distance to the knot of its Laplace noise (an integer), and the
+    # factors before and after the knot; the `rising` cells come first. `prior`: product of the prior weights of one step up.
     exponent = sign * slope - 0.5 * curvature
     if exponent > 300.0:
         return -1, total, 0.0
@@ -324,10 +314,8 @@ def tabulate_units(sign: int, limit: int, at: int, family: int, count: int, risi
 
 @inlined
 def find_step(target: float, first_up: int, up: int, first_down: int, down: int, weights: Floats) -> tuple[int, float]:
-    """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share.
-
-    Order: 0, the first upward steps, the first downward steps, then the rest of both.
-    """
+    """The step in whose share of the cumulated weights `target` falls, and the upper edge of that share."""
+    # Order: 0, the first upward steps, the first downward steps, then the rest of both.
     edge = 1.0
     if target < edge:
         return 0, edge
@@ -356,9 +344,8 @@ def reflected_step(share: float, above: float, under: float, up: int, down: int,
     """Reflect the table's place on its line: the share of the law below it becomes the share above it."""
     # The place is `under` (the weight of all downward steps) plus `share`, uniform in [0, 1), of the weight 1 of the step k = 0, in
     # units of the total: uniform if the table follows the law. So is one minus the place, and the step that has it follows the law
-    # too. On smooth laws that is overrelaxation (Neal 1998), which mixes means faster than an independent draw. `above`, `under`:
-    # weights of all tabulated upward and downward steps; `up`, `down`: their numbers; `rest`, `more`: bounds on the weights left
-    # out. Returns the step, and whether it is the same whatever weight was left out.
+    # too (overrelaxation, Neal 1998). `above`, `under`: weights of all tabulated upward and downward steps; `up`, `down`: their
+    # numbers; `rest`, `more`: bounds on the weights left out. Returns the step, and whether it is the same whatever was left out.
     # The weight to go from the upper edge of k = 0 to the new place; known up to -more and +rest.
     target = above - under - share
     if target >= 0.0:
@@ -381,7 +368,7 @@ def reflected_step(share: float, above: float, under: float, up: int, down: int,
 
 @inside
 def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-          windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
+          windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints, met_steps: Floats,
           rows_met: int, curvature: float, slope: float, scratch: Floats) -> int:  # fmt: skip
     """Rejection for a wide log-concave law: flat between two points one unit below the mode, geometric beyond."""
     # Four searches, away from where the last one ended, for the last place up to which something holds: every step downwards gains,
@@ -449,7 +436,7 @@ def draw_wide(low: int, high: int, family: int, cells_int: Ints, cells_float: Fl
 
 @inside
 def draw_unrestricted(low: int, high: int, family: int, cells_int: Ints, cells_float: Floats, rows: Floats, groups: Floats,
-                  windows: Floats, generator: npt.NDArray[np.uint64], cells: Ints, steps: Ints, count: int, met: Ints,
+                  windows: Floats, generator: Words, cells: Ints, steps: Ints, count: int, met: Ints,
                   met_steps: Floats, rows_met: int, curvature: float, slope: float, moving: Ints, residuals: Floats,
                   weights: Floats) -> int:  # fmt: skip
     """A law that need not be log-concave: tabulate the whole interval, or take one slice step on it."""

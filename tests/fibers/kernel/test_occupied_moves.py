@@ -133,5 +133,5 @@ def test_a_sparse_three_way_table_moves():
         chain.sweep(2_000)
         shares.append(chain.sweep(20_000) / 20_000)
     assert shares[1] > 3 * shares[0]
-    assert not Chain(case.without, rng).looks
+    assert not Chain(case.without, rng).target.moves.whole
     assert len(case.without.moves.looking) == 0
