@@ -405,17 +405,12 @@ def connection(tree: Tree, classes: Ints, free: Mask, *, limited: bool) -> tuple
     # `classes`, shape (levels, cells): see `exact_classes`. `free`, shape (T, C): cells that may move. `limited`: whether sums of
     # cells have limits. NoStructure if not even sums of the moves reach every table.
     levels = effective_levels(classes)
-    if not levels:
-        proved, claim = True, _SINGLE
-    elif free.all() or (len(levels) > 1 and (free.all(axis=1) | ~free.any(axis=1)).all()):
-        proved, claim = True, _LINKED if len(levels) == 1 else _SQUARES
-    elif len(levels) > 1:
+    if len(levels) > 1 and not (free.all(axis=1) | ~free.any(axis=1)).all():
         raise NoStructure("exact sums at several levels of the tree, beside cells that are known")
-    elif levels[0] and not _linked(tree.path[:, levels[0]], classes[levels[0]], free):
+    single = levels[0] if len(levels) == 1 else 0  # at the leaves every place is in a table of its own
+    if single and not (free.all() or _linked(tree.path[:, single], classes[single], free)):
         raise NoStructure("cells that are known leave no way between some leaves under an exact sum")
-    else:
-        proved, claim = True, _LINKED
-    return (False, LIMITED) if limited else (proved, claim)
+    return (False, LIMITED) if limited else (True, (_SINGLE, _LINKED, _SQUARES)[min(len(levels), 2)])
 
 
 def _linked(node: Ints, kind: Ints, free: Mask) -> bool:

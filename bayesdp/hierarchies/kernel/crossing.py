@@ -8,10 +8,6 @@ one axis, or the same cells of two leaves. With the labels a0, c0, a1, c1, .. of
 c1), .. of the first layer and (a1, c0), (a2, c1), .., (a0, c_last) of the second fall, and the others of the walk rise.
 (`bayesdp.fibers.kernel.occupied_moves` has the same for tables in general.)
 
-Effective draws of the worst cell a CPU second, of walks and of cubes that are drawn without looking at the table, by 300% of the cells
-of each: 290 and 330 with 5 x 4 x 3 cells of a leaf, a quarter of them not 0; 20 and 1.2 with 10 x 10 x 10, one in twelve not 0.
-Without either it is 1.1 and 0.8.
-
 Rectangles are drawn without looking at the table. A walk begins at a cell that is drawn so, and goes no further if it is 0. It goes on
 to labels for which the next falling cell is not 0, uniform among those it has not had. Where its last falling cell is not 0
 either it closes: with probability 1/2, or with certainty where it cannot go on.
@@ -40,9 +36,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Ints
+from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
@@ -67,9 +62,9 @@ def _walk(
     state: State, t: int, s: int, base: int, across: int, family: Ints, nodes: Ints, length: int
 ) -> tuple[int, float]:
     """Walk from leaf t of the first layer and s of the second, or work out the chance of a walk of `length` labels that is given."""
-    # `base` is the cell of the first layer with the first label of both axes, and `across` is added to the number of such a cell to
-    # get that of the second; `family` as for `cross`. The first two of the labels `nodes` are given; the others are written, or
-    # read if `length` is positive. Returns the number of labels, 0 if the walk does not close, and the chance of its steps.
+    # `base` is the cell of the first layer with the first label of both axes, and `base + across` that of the second. The first two
+    # of the labels `nodes` are given, the others are written, or read if `length` is positive. Returns the number of labels, 0 if the
+    # walk does not close, and the chance of its steps.
     x, generator = state.counts, state.generator
     given = length > 0
     if x[t, base + nodes[0] * family[2] + nodes[1] * family[4]] == 0:
@@ -189,7 +184,7 @@ def cross(state: State, families: Ints, percent: int, nodes: Ints) -> int:
     """In every leaf, so many moves of the families as cells, in percent; the number of moves that changed the table."""
     # `families`, shape (families, 8): the kind; the level at which two leaves meet at most; and of each axis, in the numbers of
     # cells, from one label to the next and how many labels there are: of the two along which it walks, and of that of the layers.
-    # `nodes`, shape (LABELS,): work space: the labels of a walk.
+    # `nodes`, shape (LABELS,): work space.
     changed = 0
     cells = state.counts.shape[1]
     for t in range(len(state.counts)):
@@ -208,7 +203,7 @@ class Directions(NamedTuple):
     """Directions of a table, and where its cells are in the tree."""
 
     meta: Ints  # with `cumulative`, `pool`: see `bayesdp.moves.moves.Moves`
-    cumulative: npt.NDArray[np.float64]
+    cumulative: Floats
     pool: Ints
     leaf: Ints  # with `cell`: the place of each cell of the frame, shape (cells,)
     cell: Ints

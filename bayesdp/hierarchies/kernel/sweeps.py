@@ -385,10 +385,7 @@ def _move_sum(state: State) -> int:
 
 @compiled
 def add_lines(state: State, percent: int) -> int:
-    """Sums of lines, as many as `percent` of the free cells on average; the number of moves that changed the table.
-
-    A sweep of its own, which is compiled only for tables that need it: it costs as much to compile as a third of the others.
-    """
+    """Sums of lines, as many as `percent` of the free cells on average; the number of moves that changed the table."""
     changed = 0
     if percent <= 0:
         return 0

@@ -28,7 +28,7 @@ class CellPrior(Protocol):
     Leaves are in the order of the tree, cells in the order of the frame. Given the hyperparameters, cells are independent,
     and a cell with count x has the weight ``exp(theta x) h(x)``, with h of `bayesdp.hierarchies.kernel.moves`. Cells that a
     `Structure` says are not free (zeros by definition, counts that exact answers determine) are outside of the prior: they say
-    nothing about the hyperparameters.
+    nothing about the hyperparameters. A prior that has none states its family, its formula and its weights.
     """
 
     @property
@@ -38,6 +38,7 @@ class CellPrior(Protocol):
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Each hyperparameter with its dimensions: ``"leaf"`` and ``"cell"`` are the tree's, others are levels of it."""
+        return {}
 
     @property
     def formula(self) -> str:
@@ -45,12 +46,15 @@ class CellPrior(Protocol):
 
     def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw hyperparameters from their prior."""
+        return {}
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
         """Hyperparameters that suit a table, shape (T, C), to start from."""
+        return {}
 
     def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
         """Hyperparameters after one pass that leaves their law given the table, shape (T, C), as it is."""
+        return dict(hyper)
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """Log weight theta and shape alpha of the cells, each of shape (T, C), or (1, C) where leaves do not differ."""
@@ -116,24 +120,6 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
 type Numbers = float | npt.ArrayLike
 
 
-class _Fixed:
-    """What priors without hyperparameters share."""
-
-    names: ClassVar[dict[str, tuple[str, ...]]] = {}
-
-    def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
-        """No hyperparameters."""
-        return {}
-
-    def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
-        """No hyperparameters."""
-        return {}
-
-    def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
-        """The same hyperparameters: none."""
-        return dict(hyper)
-
-
 def _by_cell(value: Numbers, tree: Tree, name: str) -> Floats:
     """A number, or numbers in the order of the frame, as an array of shape (T, C), or (1, C) where leaves do not differ."""
     own = np.asarray(value, dtype=np.float64)
@@ -158,7 +144,7 @@ def _stated(value: Numbers) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoisson(_Fixed):
+class FixedPoisson(CellPrior):
     """Poisson counts with known means.
 
     Parameters
@@ -187,7 +173,7 @@ class FixedPoisson(_Fixed):
 
 
 @dataclass(frozen=True, eq=False)
-class FixedNegativeBinomial(_Fixed):
+class FixedNegativeBinomial(CellPrior):
     """Negative binomial counts with known means and shapes: Poisson with gamma rates that are integrated out.
 
     Parameters
