@@ -41,13 +41,13 @@ class LevelData:
     """What is published of the nodes of one level."""
 
     nodes: int  # how many there are
-    parent: Ints | None  # the node above each node, in order: children of one follow one another. None at the top
-    # Codes 0, 1, ... for each dimension of the cells, None where it is summed over. Precisions, shape (nodes,), 0 where a node has no
-    # answers; for cells of one axis each of which is a group of its own, also one an answer. Answers, shape (nodes, sums of the first
-    # dimension, of the second, ...), one where it is summed over.
+    parent: Ints | None  # the node above each, in order: children of one follow one another. None at the top
+    # Codes; precisions, shape (nodes,), 0 where a node has no answers, or one an answer where cells are groups of one axis; answers,
+    # shape (nodes, sums of the first dimension, of the second, ...).
     queries: Sequence[tuple[Codes, Floats, Floats]]
-    # Codes, and exact answers of the same shape; NaN at nodes that have none.
-    exact: Sequence[tuple[Codes, Floats]] = ()
+    exact: Sequence[
+        tuple[Codes, Floats]
+    ] = ()  # codes, and exact answers of the same shape; NaN at nodes that have none
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def _right_side(space: Coordinates, level: LevelData) -> Floats:
     return found
 
 
-def _exact_tables(space: Coordinates, level: LevelData) -> list[tuple[Codes, npt.NDArray[np.bool_], Floats]]:
+def _exact_tables(space: Coordinates, level: LevelData) -> list[tuple[Codes, Mask, Floats]]:
     """For each exact query: which nodes have it, and the table with these sums whose cells are alike, in coordinates."""
     found = []
     for codes, answers in level.exact:
@@ -259,8 +259,9 @@ class Axis:
 
 
 type Codes = tuple[Ints | None, ...]
-type Block = tuple[bool, ...]
+"""Codes 0, 1, ... for each dimension of the cells, None where it is summed over."""
 
+type Block = tuple[bool, ...]
 
 _SMALL = 8
 """Blocks of at most so many groups are multiplied out in pairs."""

@@ -35,8 +35,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
 from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
