@@ -89,13 +89,6 @@ def free_counts(tree: Tree, counts: Ints) -> tuple[Ints, Mask]:
 def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.Generator) -> Ints:
     """Draw the counts of the free cells from a prior, given its hyperparameters, shape (T, C); other cells are 0.
 
-    Parameters
-    ----------
-    prior : CellPrior
-    tree : Tree
-    hyper : mapping of arrays
-    rng : numpy.random.Generator
-
     Examples
     --------
     >>> import numpy as np
@@ -203,8 +196,8 @@ class FixedNegativeBinomial(CellPrior):
 
 
 _SMALL = 16
-"""``Gamma(x + a) / Gamma(a)`` is ``a (a + 1) ... (a + x - 1)``: so many factors are counted, the others are one Stirling series,
-whose argument is then at least this, which makes its error below 1e-11."""
+"""So many factors of ``Gamma(x + a) / Gamma(a) = a (a + 1) ... (a + x - 1)`` are counted, the others are one Stirling series, whose
+argument is then at least this, which makes its error below 1e-11."""
 
 
 class GammaTerms(NamedTuple):
@@ -269,9 +262,8 @@ def slice_draws(
     log_density: Callable[[Floats, Ints], Floats], start: Floats, width: Floats, rng: np.random.Generator
 ) -> Floats:
     """One slice sampling update of each of n numbers that are independent given everything else."""
-    # `log_density`: of values and of their places in 0 .. n - 1, to their log densities, up to a constant a place. Stepping out and
-    # shrinkage of Neal (2003, Annals of Statistics 31, 705-767, figures 3 and 5), with at most 100 steps of the given width (about
-    # twice the standard deviation, for speed): leaves each density as it is if the width does not depend on the number itself.
+    # `log_density`: of values and of their places in 0 .. n - 1, up to a constant a place. Stepping out and shrinkage of Neal (2003,
+    # Annals of Statistics 31, 705-767, figures 3 and 5): right if the width does not depend on the number itself.
     n = len(start)
     level = log_density(start, np.arange(n)) - rng.exponential(size=n)
     left = start - width * rng.random(n)
@@ -300,13 +292,11 @@ def slice_draws(
 
 def slice_draw(log_density: Callable[[float], float], precision: float, rng: np.random.Generator) -> float:
     """The same of one number, from 0, by about the precision of its density."""
-    every = slice_draws(
-        lambda value, _: np.asarray([log_density(float(value[0]))]),
-        np.zeros(1),
-        slice_width(np.array([precision])),
-        rng,
-    )
-    return float(every[0])
+
+    def densities(values: Floats, _: Ints) -> Floats:
+        return np.asarray([log_density(float(values[0]))])
+
+    return float(slice_draws(densities, np.zeros(1), slice_width(np.array([precision])), rng)[0])
 
 
 def slice_width(precision: npt.NDArray[np.floating[Any]]) -> Floats:
@@ -339,9 +329,8 @@ def move_centre(
     rng: np.random.Generator,
 ) -> float:
     """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
-    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another; those of
-    # other cells are known too well to be moved along. `away`: of a shift s, to the log likelihood of all effects that are not seen,
-    # at the effects plus s. `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
+    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another. `away`: the
+    # log likelihood of these effects plus a shift. `centre`: the centre, and mean and variance of its normal prior.
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
     total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance
@@ -358,9 +347,8 @@ def move_spread(
     rng: np.random.Generator,
 ) -> float:
     """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow."""
-    # `deviations`: of the effects from their centres. `away`: of a factor, to the log likelihood of all effects that are not seen,
-    # where their deviations are so many times as large. `variance`, `spread`: the variance, and the root of its prior mean; it is
-    # inverse gamma.
+    # `away`: the log likelihood of these effects where their deviations are so many times as large. `spread`: the root of the prior
+    # mean of the variance, which is inverse gamma.
     known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
     number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
 

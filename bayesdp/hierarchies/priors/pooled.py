@@ -52,7 +52,7 @@ def _lines_of(counts: Ints, free: Mask) -> Lines:
 @nb.njit(cache=True, error_model="numpy")
 def cell_terms(log_effect: Floats, log_shape: Floats, which: Ints, across: Floats, lines: Lines) -> Floats:
     """``sum over free cells of (x + r) log(1 + a b / r)`` for lines numbered `which` that have a shape r each."""
-    # `log_effect`, `log_shape`: logarithms of a and r, one for each of `which`. `across`, shape (m,): the effects b.
+    # `log_effect`, `log_shape`: of a and r, one for each of `which`. `across`, shape (m,): the effects b.
     free, start, place, value = lines
     out = np.empty(len(which))
     for j in range(len(which)):
@@ -114,10 +114,9 @@ class AreaAndCell:
     .. math:: \sigma_\alpha^2 \sim \text{InverseGamma}(3, 2\,\texttt{area\_spread}^2), \quad
         \sigma_\beta^2 \sim \text{InverseGamma}(3, 2\,\texttt{cell\_spread}^2), \quad \sigma_r^2 \sim \text{InverseGamma}(3, 2)
 
-    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs less (of 16 leaves of 252 cells two
-    thirds of this, of 400 a fifth), and fits worse where some shares differ much more between areas than others of the same size.
-    Sizes of areas it leaves to the cells: where one cell is nearly all of an area, they scatter as that cell does, and more than
-    in fact.
+    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs less, and fits worse where some shares
+    differ much more between areas than others of the same size. `AreaAndCell` leaves sizes of areas to the cells: where one cell is
+    nearly all of an area, they scatter as that cell does, and more than in fact.
 
     Parameters
     ----------
@@ -128,8 +127,7 @@ class AreaAndCell:
 
     Notes
     -----
-    Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 18 draws. Only free cells count: see `CellPrior`.
+    Where most cells are empty, hyperparameters move more slowly than cells. Only free cells count: see `CellPrior`.
 
     Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance``,
     ``log_shape`` of each cell, ``shape_centre`` and ``shape_variance``.
@@ -276,10 +274,9 @@ def _move_cells(
     eta: Floats, misses: Floats, centre: tuple[Floats, float, float], terms: GammaTerms, rng: np.random.Generator
 ) -> Floats:
     """Draw a shift of each cell, shape (C,): of its centre, and of its log shapes in all nodes."""
-    # In turn they move little: the nodes' log shapes hold their centre, which is a spread between nodes wide, and it holds them, also
-    # where the counts leave both free by much more. `eta`, shape (nodes, C): log shapes. `misses`, shape (nodes, C): sums of
-    # `log(1 - u)` over the leaves of a node in which the cell is free. `centre`: of each cell what its log shapes scatter around,
-    # shape (C,), and mean and variance of its normal prior. `terms`: the shape of node n and cell c is number `n C + c`.
+    # In turn they move little: the nodes' log shapes and their centre hold one another. `eta`, `misses`, shape (nodes, C): log shapes,
+    # and sums of `log(1 - u)` over the leaves of a node in which the cell is free. `centre`: of each cell what its log shapes scatter
+    # around, shape (C,), and mean and variance of its normal prior. `terms`: the shape of node n and cell c is number `n C + c`.
     nodes, cells = eta.shape
     (own, mean, variance), first = centre, np.arange(nodes)[:, None] * cells
 
@@ -299,8 +296,7 @@ SCALE_SHAPE = (math.log(2.0), 0.75)
 
 def _draw_typical(hyper: Hyper, prior: tuple[float, float], rng: np.random.Generator) -> dict[str, Floats]:
     """Draw what scales b scatter around, m and q of ``b / (1 + b) ~ Beta(m q, q)``, one after the other."""
-    # `hyper` has `log_scale` (log b), shape (T,), `typical_scale` (m) and `scale_shape` (q). `prior`: mean and standard deviation
-    # of log m; those of log q are `SCALE_SHAPE`.
+    # `prior`: mean and standard deviation of log m; those of log q are `SCALE_SHAPE`.
     log_scale, (mean, spread) = hyper["log_scale"], prior
     leaves = len(log_scale)
     ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()
@@ -366,11 +362,8 @@ class VaryingShares:
 
     Notes
     -----
-    Only free cells count, for sizes and sums of shapes too: see `CellPrior`.
-
-    Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with two tracts as the `level`,
-    and one for each 30 with their four block groups.
+    Only free cells count, for sizes and sums of shapes too: see `CellPrior`. Where most cells are empty, hyperparameters move more
+    slowly than cells.
 
     Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
     and ``scale_shape`` (q); ``shape_centre`` and ``shape_variance``; with a level ``cell_centre`` of each cell and
