@@ -11,7 +11,7 @@ less held than these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise, product
@@ -345,24 +345,22 @@ class TreeChain(CountChain):
         return np.asarray(self.structure.in_frame(self.state.counts), dtype=np.int64)
 
     def sweep(self, sweeps: int = 1) -> int:
-        """Sweep; how many moves changed the table. Moves that few tables need are compiled only where they are needed."""
+        """Sweep; how many moves changed the table."""
         self.renew()
-        keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
-        times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
-        more: list[Callable[[int], int]] = []  # of 1, or of 0 to have them compiled
-        if self.mix[SUMS]:
-            more.append(lambda once: add_lines(self.state, int(once * self.mix[SUMS])))
-        if len(self.families) and self.mix[CROSSING]:
-            more.append(lambda once: cross(self.state, self.families, int(once * self.mix[CROSSING]), self._labels))
-        if keeping is not None and percent:
-            more.append(lambda once: keep(self.state, keeping, once * times, EXCHANGES))
-        if not more or not sweeps:  # none are asked for to have all that is needed compiled
-            for move in more:
-                move(0)
-            return int(sweep(self.state, self.mix, sweeps))
-        changed = 0
-        for _ in range(sweeps):
-            changed += int(sweep(self.state, self.mix, 1)) + sum(int(move(1)) for move in more)
+        if not sweeps:  # all that is needed is compiled
+            return int(sweep(self.state, self.mix, 0)) + self._more(0)
+        return sum(int(sweep(self.state, self.mix, 1)) + self._more(1) for _ in range(sweeps))
+
+    def _more(self, times: int) -> int:
+        """The moves of a sweep that few tables need, so many times: they are compiled only where they are needed."""
+        changed, mix, free = 0, self.mix.tolist(), len(self.state.free_cell)
+        if mix[SUMS]:
+            changed += int(add_lines(self.state, times * mix[SUMS]))
+        if len(self.families) and mix[CROSSING]:
+            changed += int(cross(self.state, self.families, times * mix[CROSSING], self._labels))
+        if self.keeping is not None and mix[KEEPING]:
+            steps = max(free * mix[KEEPING] // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
+            changed += int(keep(self.state, self.keeping, times * steps, EXCHANGES))
         return changed
 
 
@@ -374,7 +372,7 @@ WIDE = 4.0
 
 
 def mean_precisions(structure: Structure, precision: Floats) -> Floats:
-    """The mean precision of the sums of each query at each level, shape (levels, queries), of that of all nodes and sums."""
+    """The mean precision of the sums of each query at each level, shape (levels, queries)."""
     starts = structure.query_start
     found = np.zeros((len(structure.levels), len(starts) - 1))
     for level in range(len(found)):
@@ -385,8 +383,8 @@ def mean_precisions(structure: Structure, precision: Floats) -> Floats:
 
 def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
     """How widely a cell varies if its law is about geometric, with the mean that noisy answers show, and 1 for what they hide."""
-    # `noisy`, `precision`, shape (nodes, A): noisy answers, and their inverse variances. The coarsest query of those that were
-    # published of every node of a level is taken, of the lowest level that has one; if there is none, the mean is 0.
+    # `noisy`, `precision`, shape (nodes, A). Taken is the coarsest query that was published of every node of a level, of the lowest
+    # level that has one; if there is none, the mean is 0.
     for level in range(len(structure.levels)):
         nodes = structure.nodes_of(level)
         for start, end in pairwise(structure.query_start):
@@ -474,9 +472,8 @@ class Crossing:
 
     def families(self, precision: Floats, spread: float) -> Ints:
         """The moves along several axes that are far less held than others, where noise is what holds these."""
-        # `precision`, shape (levels, queries): see `mean_precisions`. `spread`: how widely a cell varies, its variance, by anything
-        # but the noisy answers (`spread_of_cells`). Returns shape (families, 8): see `kernel.crossing.cross`. Of directions that are
-        # as free as one along some of their axes, none.
+        # `precision`: `mean_precisions`. `spread`: `spread_of_cells`. Returns shape (families, 8): see `kernel.crossing.cross`. Of
+        # directions that are as free as one along some of their axes, none.
         held = self._held(precision)
         free: dict[tuple[tuple[int, ...], bool], int] = {}
         for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
@@ -494,7 +491,6 @@ class Crossing:
 
     def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
         """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
-        # `precision`, `spread`: see `families`. Empty where the moves keep them.
         held = self._held(precision)
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:

@@ -3,23 +3,14 @@
 Precise answers may cut the cells of a leaf across each other. A difference along two axes, a rectangle, keeps every sum that does
 not keep both of them: a leaf by age and its sums by race, if both are precise. Three margins by two axes each are kept by
 differences along three axes. Where most cells are 0 nearly all of these are blocked, as four cells have to fall; so they are
-replaced by closed walks across two layers, which are sums of them, and whose falling cells are not 0. The layers are two labels of
-one axis, or the same cells of two leaves. With the labels a0, c0, a1, c1, .. of the two other axes in turn, the cells (a0, c0), (a1,
-c1), .. of the first layer and (a1, c0), (a2, c1), .., (a0, c_last) of the second fall, and the others of the walk rise.
-(`bayesdp.fibers.kernel.occupied_moves` has the same for tables in general.)
+replaced by closed walks across two layers, whose falling cells are not 0: `bayesdp.fibers.kernel.occupied_moves` has their steps, and
+the proof that they leave the law as it is. The layers are two labels of one axis, or the same cells of two leaves, either of which is
+the first with probability 1/2.
 
-Rectangles are drawn without looking at the table. A walk begins at a cell that is drawn so, and goes no further if it is 0. It goes on
-to labels for which the next falling cell is not 0, uniform among those it has not had. Where its last falling cell is not 0
-either it closes: with probability 1/2, or with certainty where it cannot go on.
-
-What is drawn, A, is the walk up to its layers' order: begun in the other layer, with the same labels in the same order, it is the
-opposite direction. A table x draws A with a probability proportional to g(x), the chance of the steps of the walk plus that of
-the opposite one; that of the layers and of the first cell, if it is not 0, is the same for all tables and for both. (Of two
-leaves either is the first with probability 1/2.) A table y is drawn from the law along the line, and accepted with probability
+Rectangles, and the cell at which a walk begins, are drawn without looking at the table; a walk goes no further if this cell is 0. So
+a table x draws a walk with a probability proportional to g(x), the chance of its steps plus that of the same labels begun in the
+other layer, which is the opposite direction. A table y is drawn from the law along the line, and accepted with probability
 min(1, g(y) / g(x)).
-
-Proof that the law pi is left as it is. Given A, whose line has the weight pi(A), the flow from x to y is g(x) pi(x) (pi(y) / pi(A))
-min(1, g(y) / g(x)) = pi(x) pi(y) min(g(x), g(y)) / pi(A). It is the same from y to x.
 
 Directions that keep all precise answers at once are those of tables in general (`bayesdp.moves`): differences along every set of
 axes and levels that the answers leave, closed walks through leaves and cells where cells are known to be 0, and lists for small
