@@ -57,8 +57,7 @@ def nearest(stages: Sequence[Stage]) -> Floats | None:
 
 def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
     """Divide totals among their parts: the nearest real numbers in the sense of least squares, rounded by largest remainders."""
-    # `aim`, `lower`, `upper`, shape (parts,): limits are whole numbers. `parent`, shape (parts,): the total that each is a part of.
-    # `totals`, shape (sums,): whole numbers, between the sums of the limits.
+    # `parent`: the total that each part is of. Limits and totals are whole numbers, these between the sums of those.
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
     return rounded(real, lower, upper, parent, totals)
 
@@ -126,9 +125,9 @@ def start_table(
     opposite: bool = False,
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits: shape (T, C), in the order of the tree."""
-    # `scatter` times the errors of the estimate are added, as noise of the same law is to the answers before, with the other sign
-    # where it is `opposite`. `scales`, `values`: of each term, where they are not the target's. Exact sums and limits that nest are
-    # met by dividing each sum among its parts; others, such as margins that cross, by `Fiber.find_point`, which takes long.
+    # `scatter` times noise of the same law is added to the answers before, with the other sign where it is `opposite`. `scales`,
+    # `values`: of each term, where they are not the target's. Sums and limits that do not nest are met by `Fiber.find_point`, which
+    # takes long.
     scales = [term.scale for term in target.terms] if scales is None else scales
     values = [term.values for term in target.terms] if values is None else values
     every = zip(target.terms, scales, values, strict=True)
@@ -163,9 +162,8 @@ def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float)
 
 def _estimates(structure: Structure, sums: list[Sums], rng: np.random.Generator, scatter: float) -> list[Floats]:
     """Estimates of the cells of the nodes of each level."""
-    # One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
-    # what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
-    # very little.
+    # A mean precision is near enough to start from. Where cells do not follow from what is published, an answer that weighs little
+    # draws them towards equal shares, with random errors of the size of a count.
     axes, levels = axes_of(structure, sums), level_data(structure, sums, product=True)
     try:
         found = tree_estimate(axes, levels)

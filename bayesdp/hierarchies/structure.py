@@ -104,17 +104,16 @@ class Tree:
     def tables_by_level(
         self, counts: npt.NDArray[np.generic], most: int = 256
     ) -> Iterator[tuple[Ints, npt.NDArray[np.generic]]]:
-        """Sums of the leaves of each node, shape (T, C) to (nodes, C), level by level from the leaves up, in blocks."""
-        # Yields nodes, and their tables. It takes no second table of the leaves.
-        tables = counts
+        """Nodes and sums of their leaves, shape (T, C) to (nodes, C), level by level from the leaves up, in blocks."""
+        tables = counts  # no second table of the leaves
         for level in range(len(self.levels)):
             nodes = self.nodes_of(level)
             if level:
                 first = np.flatnonzero(np.diff(self.parents(level - 1), prepend=-1))
                 tables = np.add.reduceat(tables, first, axis=0)
             for start in range(0, len(nodes), most):
-                own = slice(start, start + most)
-                yield nodes[own], tables[own]
+                block = slice(start, start + most)
+                yield nodes[block], tables[block]
 
     def nodes_of(self, level: int) -> Ints:
         """The nodes of a level."""
@@ -249,10 +248,7 @@ def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
 
 
 def structure_of(target: Target, leaves: str | None = None) -> Structure:
-    """Find the hierarchy in a target."""
-    # `leaves`: the dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there
-    # are both); of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels,
-    # then one with group labels, and then the one with the most labels. The next one is tried where the first is none.
+    """Find the hierarchy in a target: with these leaves, or those of the first of `leaf_axes` that has one."""
     if target.family == "binomial" or target.bounded or target.open:
         raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
     for term in target.terms:
@@ -273,7 +269,9 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
 
 
 def leaf_axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first (`structure_of`), with their levels; or `NoStructure`."""
+    """The dimensions that may be that of the leaves, the best first, with their levels; or `NoStructure`."""
+    # First one of which every answer keeps the label or that of a group (where there are both), then the one of which the most queries
+    # keep labels, with the most levels, with group labels, with the most labels.
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []
