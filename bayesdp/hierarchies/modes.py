@@ -3,11 +3,10 @@
 A sum that is known to within a few counts ties its cells: one can only grow when another shrinks. Which sums these are follows from
 the published variances alone; they say which cells of a leaf are moved against which.
 
-Several modes are possible wherever the prior of a cell is not log-concave (`several_modes`): log-concave weights and normal noise
-have a single one. Where a precise answer knows the sum of a few cells of a leaf, say, one cell has nearly all of the sum, or another
-one has it. Chains that start in the same mode and cannot leave it look good by R-hat and effective sample sizes, and are wrong
-together. Chains that start on either side and cannot cross end in different places, which is seen. So it is with modes that no
-single answer explains, as far as random starts fall on both of them: that a mode was not found never shows that there is none.
+Several modes are possible wherever the prior of a cell is not log-concave (`several_modes`): where a precise answer knows the sum of
+a few cells of a leaf, say, one cell has nearly all of the sum, or another one has it. Chains that start in the same mode and cannot
+leave it look good by R-hat and effective sample sizes, and are wrong together. Chains that start on either side and cannot cross end
+in different places, which is seen. That a mode was not found never shows that there is none.
 
 So chains begin at random tables far apart, in pairs that are independent of one another. The two of a pair are opposite: the random
 errors of their starts have opposite signs (`bayesdp.hierarchies.start`), and the counts of every tied group of cells are in one cell
@@ -226,7 +225,6 @@ def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats
         str(frame.labels[structure.axis][structure.order[leaf[own[0]]]]),
         tuple(names or [""] * len(own)),
         tuple(tuple(map(float, row)) for row in means),
-        float((means.max(axis=1) - means.min(axis=1)).max()),
         errors,
     )
 
@@ -242,7 +240,6 @@ class Disagreement:
     leaf: str
     cells: tuple[str, ...]
     means: tuple[tuple[float, ...], ...]  # of each cell, chain by chain
-    apart: float  # largest difference between two chains' means of a cell
     errors: float  # the largest in Monte Carlo standard errors of its own; infinite where two chains do not move at all
 
     def __str__(self) -> str:

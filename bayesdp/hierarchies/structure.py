@@ -13,21 +13,19 @@ Nothing exact
     Every free cell moves on its own: to 0, and from 0 to any other count.
 Exact sums at one level
     The tables of one node and class have one total. Its places are the free cells of the class in the leaves of the node. Counts go
-    from place to place within a leaf, by the donors of the leaf, which are among its places, and in the same cell between two leaves
-    where it is free. Places that are linked in this way can all give their counts to one of them, and take them back in any other
-    division. All are linked where every cell is free. With cells that are known the links are checked, place by place; a table of
-    which they leave parts apart is refused, as sums of these moves would not join them either.
+    from place to place within a leaf, by its donors, and in the same cell between two leaves where it is free. Places that are linked
+    in this way can all give their counts to one of them, and take them back in any other division. All are linked where every cell is
+    free. With cells that are known the links are checked; a table of which they leave parts apart is refused.
 Exact sums at several levels, every cell free
     Let L0 < L1 < ... be these levels, each node N of L0 lying in one of L1, and so on, and B0, B1, ... the class of a cell at each,
     where B1 determines B0 and so on. The tables (N0, B0), (N1, B1), ... are known, and so are their sums. They are margins of a
     decomposable model, with the cliques {N0, B0}, {N1, B1}, ... and the separators {N1, B0}, {N2, B1}, ..., which follow one another
-    as N1 is a function of N0 and B0 one of B1. (Labels of a node that has fewer children than others, or of a class with fewer
-    cells, make cells that do not exist; they are zeros of a known margin, and the tables with zeros there are all tables of a
-    fiber.) Its tables are connected by the moves that swap N0 between two counts that agree in a separator, or everything above it
-    (Dobra, 2003, Bernoulli 9(6), 1093-1108): exchanges of two cells between two leaves, `kernel.moves.move_square`, whose cells are in
-    one class at every level below the node where the leaves meet. Cells of one class in leaves of one node of L0 are linked as above,
-    so that the counts that are swapped can be brought to one pair of cells and of leaves. Leaves of which every cell is known, such
-    as the only tract of a county whose cells are published, are taken out of the tree: the sums of the others are known as well.
+    as N1 is a function of N0 and B0 one of B1. (Labels of a node with fewer children than others, or of a class with fewer cells,
+    make cells that do not exist: zeros of a known margin.) Its tables are connected by the moves that swap N0 between two counts that
+    agree in a separator, or everything above it (Dobra, 2003, Bernoulli 9(6), 1093-1108): exchanges of two cells between two leaves,
+    `kernel.moves.move_square`, whose cells are in one class at every level below the node where the leaves meet. Cells of one class
+    in leaves of one node of L0 are linked as above: counts to be swapped can be brought to one pair of cells and of leaves. Leaves
+    of which every cell is known are taken out of the tree: the sums of the others are known as well.
 """
 
 from __future__ import annotations

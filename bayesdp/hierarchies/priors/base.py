@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -58,15 +57,6 @@ class CellPrior(Protocol):
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """Log weight theta and shape alpha of the cells, each of shape (T, C), or (1, C) where leaves do not differ."""
-
-
-def finite_number(value: object, name: str) -> float:
-    """A finite number that a prior was given, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    return float(value)
 
 
 def free_cells(tree: Tree) -> Mask:
@@ -339,23 +329,26 @@ def move_centre(
 
 
 def move_spread(
-    deviations: Floats,
+    effects: Floats,
+    centre: float | Floats,
     away: Callable[[float], float],
     seen: Mask,
     variance: float,
     spread: float,
     rng: np.random.Generator,
-) -> float:
-    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow."""
+) -> tuple[Floats, float]:
+    """Draw a factor by which the spread of normal effects grows, and those that are not seen; effects and variance after it."""
     # `away`: the log likelihood of these effects where their deviations are so many times as large. `spread`: the root of the prior
     # mean of the variance, which is inverse gamma.
+    deviations = effects - centre
     known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
     number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
 
     def log_density(r: float) -> float:
         return float(-number * r - known / variance * np.exp(-2.0 * r) + away(float(np.exp(r))))
 
-    return slice_draw(log_density, 2.0 * number, rng)
+    r = slice_draw(log_density, 2.0 * number, rng)
+    return np.where(seen, effects, centre + deviations * np.exp(r)), variance * np.exp(2.0 * r)
 
 
 def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:

@@ -11,14 +11,13 @@ from scipy.special import betaln
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
-from bayesdp._validate import positive_real
+from bayesdp._validate import finite_real, positive_real
 from bayesdp.hierarchies.priors.base import (
     FREEDOM,
     GammaTerms,
     Hyper,
     draw_centre,
     draw_variance,
-    finite_number,
     free_cells,
     free_counts,
     gamma_terms,
@@ -145,7 +144,7 @@ class AreaAndCell:
     family: ClassVar[str] = "negbin"
 
     def __post_init__(self) -> None:
-        finite_number(self.log_mean, "log_mean")
+        finite_real(self.log_mean, "log_mean")
         positive_real(self.area_spread, "area_spread")
         positive_real(self.cell_spread, "cell_spread")
 
@@ -255,14 +254,15 @@ class AreaAndCell:
         level = move_centre(area_mean + cell, lambda s: away(cell + s, eta), seen, prior, across, rng)
         area, area_mean, cell = area + level, area_mean + level, np.where(seen, cell - level, cell)
         areas = np.exp(area)
-        r = move_spread(cell, lambda factor: away(cell * factor, eta), seen, across, self.cell_spread, rng)
-        cell, across = np.where(seen, cell, cell * np.exp(r)), across * np.exp(2.0 * r)
+        grown = move_spread(cell, 0.0, lambda factor: away(cell * factor, eta), seen, across, self.cell_spread, rng)
+        cell, across = grown
         s = move_centre(eta, lambda s: away(cell, eta + s), seen, (rho, 0.0, _LEVEL**2), between, rng)
         rho, eta = rho + s, np.where(seen, eta, eta + s)
         off = eta - rho
-        r = move_spread(off, lambda factor: away(cell, rho + off * factor), seen, between, _SHAPE_SPREAD, rng)
-        log_shape, shape_variance = np.where(seen, eta, rho + off * np.exp(r)), between * np.exp(2.0 * r)
-        return self._hyper(area, cell, area_mean, hyper["area_variance"], across, log_shape, rho, shape_variance)
+        eta, between = move_spread(
+            eta, rho, lambda factor: away(cell, rho + off * factor), seen, between, _SHAPE_SPREAD, rng
+        )
+        return self._hyper(area, cell, area_mean, hyper["area_variance"], across, eta, rho, between)
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """``theta = log(mean / (mean + r))``, shape (T, C), and the shapes r, shape (1, C)."""
@@ -387,8 +387,8 @@ class VaryingShares:
     def __post_init__(self) -> None:
         if self.level is not None and not isinstance(self.level, str):
             raise TypeError(f"level must be the name of a level of the tree, got {self.level!r}")
-        finite_number(self.log_scale, "log_scale")
-        finite_number(self.log_shape, "log_shape")
+        finite_real(self.log_scale, "log_scale")
+        finite_real(self.log_shape, "log_shape")
         for name in ("scale_spread", "spread", "within"):
             positive_real(getattr(self, name), name)
 
@@ -511,11 +511,9 @@ class VaryingShares:
         new, eta = dict(hyper), hyper["log_shape"].reshape(seen.shape)
         if self.level is not None:
             centre, within = hyper["cell_centre"], float(hyper["within_variance"])
-            deviation = eta - centre
-            away = zeros_away(np.broadcast_to(centre, eta.shape)[~seen], deviation[~seen], misses[~seen])
-            r = move_spread(deviation.reshape(-1), away, seen.reshape(-1), within, self.within, rng)
-            eta = np.where(seen, eta, centre + deviation * np.exp(r))
-            new["within_variance"] = np.asarray(within * np.exp(2.0 * r))
+            away = zeros_away(np.broadcast_to(centre, eta.shape)[~seen], (eta - centre)[~seen], misses[~seen])
+            eta, within = move_spread(eta, centre, away, seen, within, self.within, rng)
+            new["within_variance"] = np.asarray(within)
         cell = eta[0] if self.level is None else hyper["cell_centre"]
         known, mean, variance = seen.any(axis=0), float(hyper["shape_centre"]), float(hyper["shape_variance"])
         # All nodes' shapes of a cell move along with the cell's.
@@ -524,9 +522,8 @@ class VaryingShares:
         moved, mean = np.where(known, cell, cell + s), mean + s
         per_unit = (np.exp(eta - cell) * misses).sum(axis=0)
         away = zeros_away(np.asarray(mean), (moved - mean)[~known], per_unit[~known])
-        r = move_spread(moved - mean, away, known, variance, self.spread, rng)
-        moved = np.where(known, moved, mean + (moved - mean) * np.exp(r))
-        new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance * np.exp(2.0 * r))}
+        moved, variance = move_spread(moved, mean, away, known, variance, self.spread, rng)
+        new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance)}
         if self.level is not None:
             new["cell_centre"] = moved
         return new | {"log_shape": (eta + (moved - cell)).reshape(hyper["log_shape"].shape)}
