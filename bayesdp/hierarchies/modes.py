@@ -138,26 +138,18 @@ class TiedGroups:
 
 
 def compare_entries(
-    structure: Structure,
-    groups: Groups,
-    means: Floats,
-    sds: Floats,
-    ess: Floats,
-    apart: Mask,
-    rate: float = FALSE_ALARMS,
-    *,
-    several: bool = True,
+    tied: TiedGroups, means: Floats, sds: Floats, ess: Floats, rate: float = FALSE_ALARMS, *, several: bool = True
 ) -> MissedModes:
     """Compare the means of chains that started at different ends, cell by cell of every tied group."""
-    # `means`, `sds`, `ess`, shape (chains, entries of `groups`): of the draws of each chain alone; a sample size from b batch
-    # means is at most 4 (b - 1). `apart`: as in `TiedGroups`; groups without such a cell are compared, but not counted as tested.
+    # `means`, `sds`, `ess`, shape (chains, entries of the groups): of the draws of each chain alone; a sample size from b batch means
+    # is at most 4 (b - 1). Groups without a cell at which chains began apart are compared, but not counted as tested.
     #
     # For each cell and pair of chains the difference of their means is divided by its standard error sqrt(sd^2 / ess + sd'^2 / ess')
     # and compared with Student's law, with Welch's degrees of freedom from a quarter of each effective sample size: a variance of a
     # mean by autocovariances up to lag m has relative variance 4 m / n (Anderson, The statistical analysis of time series, 1971,
     # chapter 8), which is that of n / (2 m) degrees of freedom, and Geyer's rule stops at about twice the autocorrelation time
     # n / ess. The rate is divided equally among all cells and pairs of chains (Bonferroni), and holds if `ess` is right.
-    leaf, cell, group = entries_of(groups)
+    leaf, cell, group = entries_of(tied.groups)
     mean, sd, ess = (np.asarray(array, dtype=np.float64) for array in (means, sds, ess))
     chains = len(mean)
     moved = sd > 0.0
@@ -177,14 +169,15 @@ def compare_entries(
                 bad |= 2.0 * student.sf(size, freedom) <= level
                 errors = np.fmax(errors, size)
     count = int(group.max(initial=-1)) + 1
-    every = np.ones(len(group), dtype=np.bool_), bad, apart[leaf, cell], ~(effective >= ENOUGH).all(axis=0)
+    every = np.ones(len(group), dtype=np.bool_), bad, tied.apart[leaf, cell], ~(effective >= ENOUGH).all(axis=0)
     is_group, disagree, began, few = (np.bincount(group[some], minlength=count) > 0 for some in every)
     short = few & began & ~disagree
     worst = np.zeros(count)
     np.maximum.at(worst, group[bad], errors[bad])
     order = np.argsort(-worst, kind="stable")[: min(int(disagree.sum()), _NAMED)]
     named = tuple(
-        _named(structure, np.flatnonzero(group == number), leaf, cell, mean, float(worst[number])) for number in order
+        _named(tied.structure, np.flatnonzero(group == number), leaf, cell, mean, float(worst[number]))
+        for number in order
     )
     return MissedModes(
         chains=chains,
@@ -210,7 +203,7 @@ def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate
     if flat.shape[1] < FEWEST_DRAWS:
         found[2] = 0.0
     means, sds, ess = found
-    return compare_entries(tied.structure, tied.groups, means, sds, ess, tied.apart, rate)
+    return compare_entries(tied, means, sds, ess, rate)
 
 
 def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats, errors: float) -> Disagreement:

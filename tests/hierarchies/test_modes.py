@@ -205,7 +205,7 @@ def test_false_alarms_of_correlated_draws(slow, chains):
 
 def _compared(structure, groups, means, sds, ess, apart):
     leaf, cell, _ = entries_of(groups)
-    return compare_entries(structure, groups, *(own[:, leaf, cell] for own in (means, sds, ess)), apart)
+    return compare_entries(TiedGroups(structure, groups, apart), *(own[:, leaf, cell] for own in (means, sds, ess)))
 
 
 def test_means_that_are_apart_are_seen_from_the_first_significant_error_on():

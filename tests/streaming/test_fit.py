@@ -269,10 +269,10 @@ def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their
     )  # fmt: skip
     seen = []
 
-    def compared(structure, groups, means, sds, ess, apart, *, several):
+    def compared(tied, means, sds, ess, *, several):
         assert several
-        seen.append((structure, groups, means, sds))
-        return compare_entries(structure, groups, means, sds, ess, apart)
+        seen.append((tied.structure, tied.groups, means, sds))
+        return compare_entries(tied, means, sds, ess)
 
     monkeypatch.setattr(result, "compare_entries", compared)
     cells = bdp.fit_hierarchy(limited, PRIOR, **QUICK)["cells"]
