@@ -95,9 +95,7 @@ def moves_of(structure: Structure) -> Ints:
 
 
 class TreeChain(CountChain):
-    """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then, and with its end they stay."""
-
-    # They are chosen more than once for the starts that a user gives, of which the first table tells little.
+    """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then: a first table tells little."""
 
     state: State
 
@@ -249,7 +247,7 @@ class TreeChain(CountChain):
 
     def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a random table near the linear estimate, opposite to the other chain of its pair (`modes`)."""
-        # Donors are chosen by the table before its groups are put to their ends, which is more typical.
+        # Donors are chosen by the table before its groups are put to their ends.
         pair, second = paired(rng, chain_number(rng))
         self.begin(self.near(pair, opposite=second))
         to_ends(self, pair, int(second))

@@ -429,11 +429,6 @@ class Unidentified(ValueError):
 class Contradiction(ValueError):
     """Exact sums of a node that contradict those below it, or one another."""
 
-    def __init__(self, level: int, node: int) -> None:
-        text = f"the exact sums of node {node} of level {level} contradict those of the nodes below it, or one another"
-        super().__init__(text)
-        self.level, self.node = level, node
-
 
 def inverse(matrices: Floats) -> Floats:
     """Inverses of matrices, shape (nodes, K, K); those of 1 x 1 matrices by division."""
@@ -524,4 +519,7 @@ def _stacked(
 def _check(found: Floats, target: Floats, nodes: Ints, level: int) -> None:
     wrong = np.abs(found - target) > _AGREE * np.maximum(np.abs(target), 1.0)
     if wrong.any():
-        raise Contradiction(level, int(nodes[np.flatnonzero(wrong.reshape(len(nodes), -1).any(axis=1))[0]]))
+        node = int(nodes[np.flatnonzero(wrong.reshape(len(nodes), -1).any(axis=1))[0]])
+        raise Contradiction(
+            f"the exact sums of node {node} of level {level} contradict those of the nodes below it, or one another"
+        )

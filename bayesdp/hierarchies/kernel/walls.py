@@ -89,9 +89,8 @@ def _meet(t: int, walls: Walls) -> None:
 @inlined
 def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
     """Draw a move: how many cells of the leaf change (0: none), the set of axes, the other leaf or -1, and how many levels change."""
-    # One leaf is as likely as two under one node of each level, and each set of axes but the empty one, which alone changes
-    # totals and is twice as likely. Of 16 other shares none made cells of an Australian state mix much faster, nor did those with
-    # the least sum of times in which answers of all kinds change.
+    # One leaf is as likely as two under one node of each level, and so is each set of axes but the empty one, which alone changes
+    # totals and is twice as likely. Of 16 other shares none made cells of an Australian state mix much faster.
     axes = len(walls.sizes)
     relation, chosen = below(walls.generator, walls.path.shape[1]), below(walls.generator, (1 << axes) + 1)
     chosen &= (1 << axes) - 1
