@@ -108,12 +108,9 @@ def axes_of(tree: Tree, sums: Sequence[Sums]) -> list[Axis]:
     """The dimensions of the cells with the groups that these sums keep."""
     found = []
     for d in _dims(tree):
-        recodes: dict[str, Ints] = {}
-        for part in (own.part for own in sums):
-            name, codes = part.levels[d], part.codes[d]
-            if name is not None and 1 < int(codes.max()) + 1 < len(codes):
-                recodes[name] = codes
-        found.append(Axis.of(tree.frame.shape[d], list(recodes.values())))
+        kept = {part.levels[d]: part.codes[d] for part in (own.part for own in sums)}
+        recodes = [codes for name, codes in kept.items() if name is not None and 0 < codes.max() < len(codes) - 1]
+        found.append(Axis.of(tree.frame.shape[d], recodes))
     return found or [Axis.of(1, [])]
 
 
@@ -273,11 +270,7 @@ class _Cut:
         self.axis = frame.dims.index(dim)
         self.labels = list(dict.fromkeys(own))
         self.part_of_leaf = _codes(own)
-
-    @cached_property
-    def leaves(self) -> list[Ints]:
-        """The leaves of each part."""
-        return [np.flatnonzero(self.part_of_leaf == k) for k in range(len(self.labels))]
+        self.leaves = [np.flatnonzero(self.part_of_leaf == k) for k in range(len(self.labels))]  # of each part
 
     @cached_property
     def frames(self) -> list[Frame]:

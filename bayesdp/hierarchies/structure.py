@@ -173,9 +173,9 @@ def levels_of(frame: Frame, axis: int, parts: Sequence[SumPart]) -> Levels:
     named: Levels = [(frame.dims[axis], np.arange(size, dtype=np.int64))]
     for part in parts:
         codes = part.codes[axis]
-        if not any(same_partition(codes, own) for _, own in named):
+        if not any(same_partition(codes, known) for _, known in named):
             named.append((part.levels[axis] or "all", codes))
-    if len(np.unique(named[-1][1])) > 1 and not any(own.max() == 0 for _, own in named):
+    if not any(own.max() == 0 for _, own in named):
         named.append(("all", np.zeros(size, dtype=np.int64)))
     named.sort(key=lambda own: -len(np.unique(own[1])))
     for (fine, below), (coarse, above) in itertools.pairwise(named):
