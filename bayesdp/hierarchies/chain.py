@@ -12,7 +12,7 @@ less held than these.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise, product
 from typing import Any, override
@@ -242,8 +242,10 @@ class TreeChain(CountChain):
 
     def near(self, rng: np.random.Generator | int, scatter: float = 1.0, *, opposite: bool = False) -> Ints:
         """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
-        given = self.target, self.structure, rng, scatter, self._scales, self._values
-        return np.asarray(self.structure.in_frame(start_table(*given, opposite=opposite)), dtype=np.int64)
+        every = zip(self.target.terms, self._scales, self._values, strict=True)
+        terms = tuple(replace(term, scale=scale, values=values) for term, scale, values in every)
+        table = start_table(replace(self.target, terms=terms), self.structure, rng, scatter, opposite=opposite)
+        return np.asarray(self.structure.in_frame(table), dtype=np.int64)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a random table near the linear estimate, opposite to the other chain of its pair (`modes`)."""

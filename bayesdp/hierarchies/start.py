@@ -115,25 +115,13 @@ type Limits = tuple[int, Ints, Floats, Floats]
 
 
 def start_table(
-    target: Target,
-    structure: Structure,
-    rng: Seed,
-    scatter: float = 1.0,
-    scales: Sequence[Floats] | None = None,
-    values: Sequence[Floats] | None = None,
-    *,
-    opposite: bool = False,
+    target: Target, structure: Structure, rng: Seed, scatter: float = 1.0, *, opposite: bool = False
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits: shape (T, C), in the order of the tree."""
-    # `scatter` times noise of the same law is added to the answers before, with the other sign where it is `opposite`. `scales`,
-    # `values`: of each term, where they are not the target's. Sums and limits that do not nest are met by `Fiber.find_point`, which
-    # takes long.
-    scales = [term.scale for term in target.terms] if scales is None else scales
-    values = [term.values for term in target.terms] if values is None else values
-    every = zip(target.terms, scales, values, strict=True)
-    terms = [replace(term, scale=scale, values=noisy) for term, scale, noisy in every]
+    # `scatter` times noise of the same law is added to the answers before, with the other sign where it is `opposite`. Sums and
+    # limits that do not nest are met by `Fiber.find_point`, which takes long.
     generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
-    noisy = _noisy(terms, generator, size)
+    noisy = _noisy(target.terms, generator, size)
     # Exact sums; what only says what a single cell is, is in the limits of the cells.
     known = [
         Sums(part, values.reshape(-1)[rows].astype(np.float64))
