@@ -320,8 +320,7 @@ class TreeChain(CountChain):
     def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
         """Choose donors, and how often cells are visited, by typical counts, leaves by cells; not while draws are kept."""
         start, cell = donors_of(self.structure, counts)
-        visits = visits_of(self.structure, counts)
-        self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits)
+        self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits_of(self.structure, counts))
 
     @override
     def load(self, counts: Ints) -> None:
@@ -372,12 +371,9 @@ WIDE = 4.0
 
 def mean_precisions(structure: Structure, precision: Floats) -> Floats:
     """The mean precision of the sums of each query at each level, shape (levels, queries)."""
-    starts = structure.query_start
-    found = np.zeros((len(structure.levels), len(starts) - 1))
-    for level in range(len(found)):
-        own = precision[structure.nodes_of(level)]
-        found[level] = np.add.reduceat(own.mean(axis=0), starts[:-1]) / np.diff(starts)
-    return found
+    starts, levels = structure.query_start, range(len(structure.levels))
+    means = np.array([precision[structure.nodes_of(level)].mean(axis=0) for level in levels])
+    return np.asarray(np.add.reduceat(means, starts[:-1], axis=1) / np.diff(starts))
 
 
 def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
