@@ -443,10 +443,6 @@ class Crossing:
                     for told in product(*(self._told[factor] for factor in factors)):
                         yield 2.0 ** (size + across) * float((total * np.all(told, axis=0)).sum())
 
-    def _held(self, precision: Floats) -> float:
-        """The smallest curvature of a move that every hierarchy has."""
-        return min(self._curvatures(precision, 1), default=np.inf)
-
     def _candidates(self, precision: Floats) -> list[tuple[tuple[int, ...], int, float]]:
         """Moves along several axes: the axes, the level at which leaves meet at most (0 within a leaf), and the curvature."""
         found = []
@@ -465,7 +461,7 @@ class Crossing:
         """The moves along several axes that are far less held than others, where noise is what holds these."""
         # `precision`: `mean_precisions`. `spread`: `spread_of_cells`. Returns shape (families, 8): see `kernel.crossing.cross`. Of
         # directions that are as free as one along some of their axes, none.
-        held = self._held(precision)
+        held = min(self._curvatures(precision, 1), default=np.inf)  # of the moves that every hierarchy has
         free: dict[tuple[tuple[int, ...], bool], int] = {}
         for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
             inside = [own for own, across in free if not across and set(own) <= set(factors)]
@@ -482,7 +478,7 @@ class Crossing:
 
     def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
         """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
-        held = self._held(precision)
+        held = min(self._curvatures(precision, 1), default=np.inf)
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:
             return ()

@@ -315,10 +315,10 @@ class _Cut:
 
     def _sums(self, part: SumPart) -> Iterator[tuple[Label, Piece]]:
         name, codes = part.levels[self.axis], part.codes[self.axis]
-        rest = tuple(own for own in part.keep if own != name)
         rows = np.moveaxis(part.row_of_cell.reshape(self.frame.shape), self.axis, 0)
         if name is not None and refines(codes, self.part_of_leaf):
-            keep = rest if self._above(codes) else part.keep  # of one node each: all leaves of a part
+            # Of one node each, all leaves of a part, the label is that of the part.
+            keep = tuple(own for own in part.keep if own != name) if self._above(codes) else part.keep
             for label, frame, leaves in zip(self.labels, self.frames, self.leaves, strict=True):
                 yield label, _piece(SumPart(frame, keep), np.moveaxis(rows[leaves], 0, self.axis))
         elif self._above(codes):

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import Seed, generator_of, nonnegative_real
-from bayesdp.fibers import NoiseTerm, Target
+from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.modes import tying_query
 from bayesdp.hierarchies.released import Sums, axes_of, level_data
@@ -121,7 +121,11 @@ def start_table(
     # `scatter` times noise of the same law is added to the answers before, with the other sign where it is `opposite`. Sums and
     # limits that do not nest are met by `Fiber.find_point`, which takes long.
     generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
-    noisy = _noisy(target.terms, generator, size)
+    noisy: list[Sums] = []
+    for term in target.terms:
+        sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
+        answers = np.where(term.measured, term.values, 0.0) + size * sd * generator.standard_normal(len(sd))
+        noisy += Sums.of(term.query, answers, np.where(term.measured, 1.0 / np.square(sd), 0.0))
     # Exact sums; what only says what a single cell is, is in the limits of the cells.
     known = [
         Sums(part, values.reshape(-1)[rows].astype(np.float64))
@@ -137,15 +141,6 @@ def start_table(
             return found.astype(np.int64).reshape(tables[0].shape)
     point = target.fiber.find_point(structure.in_frame(np.maximum(tables[0], 0.0)))
     return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
-
-
-def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[Sums]:
-    found = []
-    for term in terms:
-        sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
-        values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
-        found += Sums.of(term.query, values, np.where(term.measured, 1.0 / np.square(sd), 0.0))
-    return found
 
 
 def _estimates(structure: Structure, sums: list[Sums], rng: np.random.Generator, scatter: float) -> list[Floats]:
