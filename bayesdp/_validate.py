@@ -76,6 +76,11 @@ def _integer(value: Any, argument: str, kind: str, least: int, rule: str) -> int
     return number
 
 
+def finite_real(value: Any, argument: str) -> float:
+    """Accept a finite real number."""
+    return _real(value, argument, "a real number", lambda number: True, "be finite")
+
+
 def positive_real(value: Any, argument: str) -> float:
     """Accept a finite real number greater than zero."""
     rule = "be a finite number greater than 0"

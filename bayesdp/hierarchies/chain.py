@@ -11,8 +11,8 @@ less held than these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise, product
 from typing import Any, override
@@ -95,10 +95,7 @@ def moves_of(structure: Structure) -> Ints:
 
 
 class TreeChain(CountChain):
-    """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then, and with its end they stay."""
-
-    # They are chosen more than once for the starts that a user gives, of which the first table tells little: with all counts of five
-    # tracts of 252 cells in one cell, squared residuals were 6.5e4 a noisy answer after 1,000 sweeps, 1.8e5 with those of the start.
+    """A table that moves by whole sweeps; while it is tuned, donors are chosen anew now and then: a first table tells little."""
 
     state: State
 
@@ -245,12 +242,14 @@ class TreeChain(CountChain):
 
     def near(self, rng: np.random.Generator | int, scatter: float = 1.0, *, opposite: bool = False) -> Ints:
         """A flat table of the frame near the linear estimate of the answers as they stand; see `start_table`."""
-        given = self.target, self.structure, rng, scatter, self._scales, self._values
-        return np.asarray(self.structure.in_frame(start_table(*given, opposite=opposite)), dtype=np.int64)
+        every = zip(self.target.terms, self._scales, self._values, strict=True)
+        terms = tuple(replace(term, scale=scale, values=values) for term, scale, values in every)
+        table = start_table(replace(self.target, terms=terms), self.structure, rng, scatter, opposite=opposite)
+        return np.asarray(self.structure.in_frame(table), dtype=np.int64)
 
     def begin_apart(self, rng: np.random.Generator) -> None:
         """Begin at a random table near the linear estimate, opposite to the other chain of its pair (`modes`)."""
-        # Donors are chosen by the table before its groups are put to their ends, which is more typical.
+        # Donors are chosen by the table before its groups are put to their ends.
         pair, second = paired(rng, chain_number(rng))
         self.begin(self.near(pair, opposite=second))
         to_ends(self, pair, int(second))
@@ -321,8 +320,7 @@ class TreeChain(CountChain):
     def choose_donors(self, counts: npt.NDArray[np.generic]) -> None:
         """Choose donors, and how often cells are visited, by typical counts, leaves by cells; not while draws are kept."""
         start, cell = donors_of(self.structure, counts)
-        visits = visits_of(self.structure, counts)
-        self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits)
+        self.state = self.state._replace(donor_start=start, donor_cell=cell, visits=visits_of(self.structure, counts))
 
     @override
     def load(self, counts: Ints) -> None:
@@ -345,24 +343,22 @@ class TreeChain(CountChain):
         return np.asarray(self.structure.in_frame(self.state.counts), dtype=np.int64)
 
     def sweep(self, sweeps: int = 1) -> int:
-        """Sweep; how many moves changed the table. Moves that few tables need are compiled only where they are needed."""
+        """Sweep; how many moves changed the table."""
         self.renew()
-        keeping, free, percent = self.keeping, len(self.state.free_cell), int(self.mix[KEEPING])
-        times = max(free * percent // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
-        more: list[Callable[[int], int]] = []  # of 1, or of 0 to have them compiled
-        if self.mix[SUMS]:
-            more.append(lambda once: add_lines(self.state, int(once * self.mix[SUMS])))
-        if len(self.families) and self.mix[CROSSING]:
-            more.append(lambda once: cross(self.state, self.families, int(once * self.mix[CROSSING]), self._labels))
-        if keeping is not None and percent:
-            more.append(lambda once: keep(self.state, keeping, once * times, EXCHANGES))
-        if not more or not sweeps:  # none are asked for to have all that is needed compiled
-            for move in more:
-                move(0)
-            return int(sweep(self.state, self.mix, sweeps))
-        changed = 0
-        for _ in range(sweeps):
-            changed += int(sweep(self.state, self.mix, 1)) + sum(int(move(1)) for move in more)
+        if not sweeps:  # all that is needed is compiled
+            return int(sweep(self.state, self.mix, 0)) + self._more(0)
+        return sum(int(sweep(self.state, self.mix, 1)) + self._more(1) for _ in range(sweeps))
+
+    def _more(self, times: int) -> int:
+        """The moves of a sweep that few tables need, so many times: they are compiled only where they are needed."""
+        changed, mix, free = 0, self.mix.tolist(), len(self.state.free_cell)
+        if mix[SUMS]:
+            changed += int(add_lines(self.state, times * mix[SUMS]))
+        if len(self.families) and mix[CROSSING]:
+            changed += int(cross(self.state, self.families, times * mix[CROSSING], self._labels))
+        if self.keeping is not None and mix[KEEPING]:
+            steps = max(free * mix[KEEPING] // 100, min(_FEWEST, 40 * _FEWEST // max(free, 1)))
+            changed += int(keep(self.state, self.keeping, times * steps, EXCHANGES))
         return changed
 
 
@@ -374,19 +370,16 @@ WIDE = 4.0
 
 
 def mean_precisions(structure: Structure, precision: Floats) -> Floats:
-    """The mean precision of the sums of each query at each level, shape (levels, queries), of that of all nodes and sums."""
-    starts = structure.query_start
-    found = np.zeros((len(structure.levels), len(starts) - 1))
-    for level in range(len(found)):
-        own = precision[structure.nodes_of(level)]
-        found[level] = np.add.reduceat(own.mean(axis=0), starts[:-1]) / np.diff(starts)
-    return found
+    """The mean precision of the sums of each query at each level, shape (levels, queries)."""
+    starts, levels = structure.query_start, range(len(structure.levels))
+    means = np.array([precision[structure.nodes_of(level)].mean(axis=0) for level in levels])
+    return np.asarray(np.add.reduceat(means, starts[:-1], axis=1) / np.diff(starts))
 
 
 def spread_of_cells(structure: Structure, noisy: Floats, precision: Floats) -> float:
     """How widely a cell varies if its law is about geometric, with the mean that noisy answers show, and 1 for what they hide."""
-    # `noisy`, `precision`, shape (nodes, A): noisy answers, and their inverse variances. The coarsest query of those that were
-    # published of every node of a level is taken, of the lowest level that has one; if there is none, the mean is 0.
+    # `noisy`, `precision`, shape (nodes, A). Taken is the coarsest query that was published of every node of a level, of the lowest
+    # level that has one; if there is none, the mean is 0.
     for level in range(len(structure.levels)):
         nodes = structure.nodes_of(level)
         for start, end in pairwise(structure.query_start):
@@ -417,14 +410,12 @@ class Crossing:
     @cached_property
     def _told(self) -> list[Mask]:
         """Of each axis, which queries tell two of its labels apart, shape (kinds of pairs of labels, queries)."""
-        codes = self.structure.answer_of
-        return [_told_of(codes, stride, labels) for stride, labels in self.axes]
+        return [_told_of(self.structure.answer_of, *axis) for axis in self.axes]
 
     @cached_property
     def _exact(self) -> list[Mask]:
         """Of each axis, at which levels some of its labels are in different classes of exact sums, shape (levels,)."""
-        classes = self.structure.exact_class.T
-        return [_told_of(classes, stride, labels).any(axis=0) for stride, labels in self.axes]
+        return [_told_of(self.structure.exact_class.T, *axis).any(axis=0) for axis in self.axes]
 
     @cached_property
     def _meeting(self) -> int:
@@ -435,10 +426,8 @@ class Crossing:
 
     def _may(self, factors: Sequence[int], levels: int) -> bool:
         """Whether a difference along these axes keeps the exact sums of the levels below `levels`."""
-        exact = self.structure.exact_class[:levels, 0] >= 0
-        return not any(
-            exact[level] and all(self._exact[factor][level] for factor in factors) for level in range(levels)
-        )
+        exact = np.flatnonzero(self.structure.exact_class[:levels, 0] >= 0)
+        return not any(all(self._exact[factor][level] for factor in factors) for level in exact)
 
     def _curvatures(self, precision: Floats, most: int) -> Iterator[float]:
         """Curvatures of moves along so many axes at most, between two labels of each, in a leaf and across leaves that meet low."""
@@ -453,10 +442,6 @@ class Crossing:
                         continue
                     for told in product(*(self._told[factor] for factor in factors)):
                         yield 2.0 ** (size + across) * float((total * np.all(told, axis=0)).sum())
-
-    def _held(self, precision: Floats) -> float:
-        """The smallest curvature of a move that every hierarchy has."""
-        return min(self._curvatures(precision, 1), default=np.inf)
 
     def _candidates(self, precision: Floats) -> list[tuple[tuple[int, ...], int, float]]:
         """Moves along several axes: the axes, the level at which leaves meet at most (0 within a leaf), and the curvature."""
@@ -474,10 +459,9 @@ class Crossing:
 
     def families(self, precision: Floats, spread: float) -> Ints:
         """The moves along several axes that are far less held than others, where noise is what holds these."""
-        # `precision`, shape (levels, queries): see `mean_precisions`. `spread`: how widely a cell varies, its variance, by anything
-        # but the noisy answers (`spread_of_cells`). Returns shape (families, 8): see `kernel.crossing.cross`. Of directions that are
-        # as free as one along some of their axes, none.
-        held = self._held(precision)
+        # `precision`: `mean_precisions`. `spread`: `spread_of_cells`. Returns shape (families, 8): see `kernel.crossing.cross`. Of
+        # directions that are as free as one along some of their axes, none.
+        held = min(self._curvatures(precision, 1), default=np.inf)  # of the moves that every hierarchy has
         free: dict[tuple[tuple[int, ...], bool], int] = {}
         for factors, meeting, curvature in self._candidates(precision) if held * spread >= WIDE else ():
             inside = [own for own, across in free if not across and set(own) <= set(factors)]
@@ -494,8 +478,7 @@ class Crossing:
 
     def missed(self, precision: Floats, spread: float) -> tuple[str, ...]:
         """Queries that the moves do not keep all at once, though differences along axes of a leaf do; the most precise ones."""
-        # `precision`, `spread`: see `families`. Empty where the moves keep them.
-        held = self._held(precision)
+        held = min(self._curvatures(precision, 1), default=np.inf)
         held = min([held, *(own for _, _, own in self._candidates(precision) if own * FREER < held)])
         if held * spread < WIDE:
             return ()

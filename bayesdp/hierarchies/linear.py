@@ -181,7 +181,7 @@ class LinearEstimate:
         return self._answers(query)[1]
 
     def covariance(self, query: Query, node: object = None) -> Floats:
-        """Covariances of the errors of the answers of a query at one node.
+        """Covariances of the errors of the answers of a query at one node, shape (answers, answers); of all where `levels` is empty.
 
         Parameters
         ----------
@@ -189,11 +189,6 @@ class LinearEstimate:
             Sums by one set of labels.
         node : label, optional
             Of the level of the tree that the query keeps; None where it keeps none, and where `levels` is empty.
-
-        Returns
-        -------
-        float64 array, shape (answers, answers)
-            Of the answers at this node in their order, or of all answers.
 
         Raises
         ------
@@ -236,13 +231,12 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
         dimension's labels or groups of them that nest, by labels or groups of the other dimensions, and every cell of the leaves
         follows from what is published of the leaf. Tables of up to 2,000 cells can have any other sums, with weights or without.
     leaves : str, optional
-        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries
-        keep, and of several the one with the most levels.
+        The dimension of the leaves, such as ``"tract"``. By default the one that the most queries keep, of several the one with the
+        most levels.
 
     Returns
     -------
     LinearEstimate
-        Says in `LinearEstimate.ignored` what of the release it does not use.
 
     Raises
     ------
@@ -258,8 +252,7 @@ def gls(release: Release, leaves: str | None = None) -> LinearEstimate:
     -----
     Two passes over the tree, with a few small matrices a node: time and memory are linear in the number of cells. A query some
     of whose answers at a node are missing, or have another variance, takes a matrix of all cells a node instead. Noisy answers
-    that exact ones determine say nothing about the table and are left out. Small tables with noise of very different
-    sizes are estimated as a whole.
+    that exact ones determine are left out. Small tables with noise of very different sizes are estimated as a whole.
 
     Examples
     --------

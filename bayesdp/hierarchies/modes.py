@@ -3,11 +3,10 @@
 A sum that is known to within a few counts ties its cells: one can only grow when another shrinks. Which sums these are follows from
 the published variances alone; they say which cells of a leaf are moved against which.
 
-Several modes are possible wherever the prior of a cell is not log-concave (`several_modes`): log-concave weights and normal noise
-have a single one. Where a precise answer knows the sum of a few cells of a leaf, say, one cell has nearly all of the sum, or another
-one has it. Chains that start in the same mode and cannot leave it look good by R-hat and effective sample sizes, and are wrong
-together. Chains that start on either side and cannot cross end in different places, which is seen. So it is with modes that no
-single answer explains, as far as random starts fall on both of them: that a mode was not found never shows that there is none.
+Several modes are possible wherever the prior of a cell is not log-concave (`several_modes`): where a precise answer knows the sum of
+a few cells of a leaf, say, one cell has nearly all of the sum, or another one has it. Chains that start in the same mode and cannot
+leave it look good by R-hat and effective sample sizes, and are wrong together. Chains that start on either side and cannot cross end
+in different places, which is seen. That a mode was not found never shows that there is none.
 
 So chains begin at random tables far apart, in pairs that are independent of one another. The two of a pair are opposite: the random
 errors of their starts have opposite signs (`bayesdp.hierarchies.start`), and the counts of every tied group of cells are in one cell
@@ -48,17 +47,14 @@ _TIES = 0.25
 
 def tying_query(structure: Structure, precision: Floats) -> int | None:
     """The sums of a leaf that tie their cells; None where every sum is a single cell."""
-    # `precision`, shape (queries,): inverse variances of the sums of each query in a leaf, averaged over leaves. Returns the finest
-    # query, of those with sums of several cells, whose precision is at least a quarter of that of all queries together that tell
-    # cells of one of its sums apart. If there is none, the one for which that share is largest.
-    answer_of = structure.answer_of
-    sums = np.diff(structure.query_start)
+    # `precision`, shape (queries,): averaged over leaves. The finest query, of those with sums of several cells, whose precision is at
+    # least a quarter of that of all that tell cells of one of its sums apart; if there is none, the one with the largest share.
+    answer_of, sums = structure.answer_of, np.diff(structure.query_start)
     coarse = [q for q in range(len(sums)) if sums[q] < len(answer_of)]
     if not coarse:
         return None
     share = np.zeros(len(sums))
     for q in coarse:
-        # Queries that tell cells of one of its sums apart.
         finer = [o for o in range(len(sums)) if o != q and not refines(answer_of[:, q], answer_of[:, o])]
         below = float(precision[finer].sum())
         share[q] = precision[q] / below if below > 0.0 else np.inf if precision[q] > 0.0 else 0.0
@@ -75,22 +71,19 @@ def tied_groups(structure: Structure, query: int | None) -> tuple[Ints, Ints]:
 
 def tied_siblings(structure: Structure, precision: Floats) -> bool:
     """Whether the nodes right above the leaves are known better than the leaves, as block groups are when blocks are leaves."""
-    # What is exchanged within a leaf then changes sums that are known well. A count in the wrong leaf mostly leaves it for another
-    # one under the same node, and few cells are donors. `precision`, shape (nodes, A): inverse variances of the sums of each node;
-    # see `State.answers`. False with fewer than two levels above the leaves: exchanges between any two leaves are then those
-    # between siblings. Totals do not count, which exchanges within a leaf do not change.
+    # What is exchanged within a leaf then changes sums that are known well, and a count in the wrong leaf mostly leaves it for a
+    # sibling. With fewer than two levels above the leaves all exchanges are between siblings. Totals do not count, which exchanges
+    # within a leaf do not change. `precision`, shape (nodes, A).
     if len(structure.levels) < 3:
         return False
     columns = np.repeat(np.diff(structure.query_start) > 1, np.diff(structure.query_start))
-    # The precision of all sums in which a cell counts, on average over cells and nodes.
     means = ((precision[structure.nodes_of(level)] * columns).mean(axis=0) for level in (0, 1))
     own, above = (float(mean[structure.answer_of].sum(axis=1).mean()) for mean in means)
     return above > own
 
 
 def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[Ints, Ints]:
-    """The free cells with the largest counts of each leaf and pair class, as `State.donor_start` and `State.donor_cell`."""
-    # `counts`, shape (T, C): of a typical table, such as the means while tuning.
+    """The free cells with the largest typical counts, shape (T, C), of each leaf and pair class: donors of `State`."""
     kind = structure.pair_class
     chosen = np.zeros(structure.free.shape, dtype=np.bool_)
     size = np.where(structure.free, counts, -np.inf)
@@ -102,15 +95,14 @@ def donors_of(structure: Structure, counts: npt.NDArray[np.generic]) -> tuple[In
 
 
 def visits_of(structure: Structure, counts: npt.NDArray[np.generic]) -> Ints:
-    """How often the free cells of each leaf are visited in a sweep, as `State.visits`."""
-    # Cells that are nearly always 0 are not visited less than once: in trials sums over cells mixed worse then. `counts`, shape (T,
-    # C): of a typical table, such as the means while tuning.
+    """How often free cells with these typical counts, shape (T, C), are visited in a sweep, as `State.visits`."""
+    # Cells that are nearly always 0 are not visited less than once: in trials sums over cells mixed worse then.
     typical = np.asarray(counts, dtype=np.float64)[structure.free]
     low, high = _MIDDLING
     return np.where((typical >= low) & (typical < high), _VISITS, 1).astype(np.int64)
 
 
-def ragged(chosen: npt.NDArray[np.bool_], group: Ints) -> tuple[Ints, Ints]:
+def ragged(chosen: Mask, group: Ints) -> tuple[Ints, Ints]:
     """The chosen cells of each leaf, group by group: where each group starts, and the cells."""
     groups = int(group.max()) + 1
     leaf, cell = np.nonzero(chosen)
@@ -146,29 +138,18 @@ class TiedGroups:
 
 
 def compare_entries(
-    structure: Structure,
-    groups: Groups,
-    means: Floats,
-    sds: Floats,
-    ess: Floats,
-    apart: Mask,
-    rate: float = FALSE_ALARMS,
-    *,
-    several: bool = True,
+    tied: TiedGroups, means: Floats, sds: Floats, ess: Floats, rate: float = FALSE_ALARMS, *, several: bool = True
 ) -> MissedModes:
     """Compare the means of chains that started at different ends, cell by cell of every tied group."""
-    # `groups`: `(state.group_start, state.group_cell)`. `means`, `sds`, `ess`, shape (chains, entries of `groups`): mean and standard
-    # deviation of the draws of each chain, and its effective sample size for the mean, worked out from this chain alone; from b batch
-    # means, that by batches, and at most 4 (b - 1). `apart`, shape (T, C): cells at which some chains began with most of the counts
-    # of the group, and others did not (`ends_of`); groups without such a cell are compared too, but are not counted as tested.
-    # `rate`: the share of runs, of chains that agree, in which any group is reported, at most, if `ess` is right.
+    # `means`, `sds`, `ess`, shape (chains, entries of the groups): of the draws of each chain alone; a sample size from b batch means
+    # is at most 4 (b - 1). Groups without a cell at which chains began apart are compared, but not counted as tested.
     #
     # For each cell and pair of chains the difference of their means is divided by its standard error sqrt(sd^2 / ess + sd'^2 / ess')
     # and compared with Student's law, with Welch's degrees of freedom from a quarter of each effective sample size: a variance of a
     # mean by autocovariances up to lag m has relative variance 4 m / n (Anderson, The statistical analysis of time series, 1971,
     # chapter 8), which is that of n / (2 m) degrees of freedom, and Geyer's rule stops at about twice the autocorrelation time
-    # n / ess. The rate is divided equally among all cells and pairs of chains (Bonferroni).
-    leaf, cell, group = entries_of(groups)
+    # n / ess. The rate is divided equally among all cells and pairs of chains (Bonferroni), and holds if `ess` is right.
+    leaf, cell, group = entries_of(tied.groups)
     mean, sd, ess = (np.asarray(array, dtype=np.float64) for array in (means, sds, ess))
     chains = len(mean)
     moved = sd > 0.0
@@ -188,14 +169,15 @@ def compare_entries(
                 bad |= 2.0 * student.sf(size, freedom) <= level
                 errors = np.fmax(errors, size)
     count = int(group.max(initial=-1)) + 1
-    every = np.ones(len(group), dtype=np.bool_), bad, apart[leaf, cell], ~(effective >= ENOUGH).all(axis=0)
+    every = np.ones(len(group), dtype=np.bool_), bad, tied.apart[leaf, cell], ~(effective >= ENOUGH).all(axis=0)
     is_group, disagree, began, few = (np.bincount(group[some], minlength=count) > 0 for some in every)
     short = few & began & ~disagree
     worst = np.zeros(count)
     np.maximum.at(worst, group[bad], errors[bad])
     order = np.argsort(-worst, kind="stable")[: min(int(disagree.sum()), _NAMED)]
     named = tuple(
-        _named(structure, np.flatnonzero(group == number), leaf, cell, mean, float(worst[number])) for number in order
+        _named(tied.structure, np.flatnonzero(group == number), leaf, cell, mean, float(worst[number]))
+        for number in order
     )
     return MissedModes(
         chains=chains,
@@ -221,7 +203,7 @@ def missed_modes_of_draws(draws: npt.NDArray[np.generic], tied: TiedGroups, rate
     if flat.shape[1] < FEWEST_DRAWS:
         found[2] = 0.0
     means, sds, ess = found
-    return compare_entries(tied.structure, tied.groups, means, sds, ess, tied.apart, rate)
+    return compare_entries(tied, means, sds, ess, rate)
 
 
 def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats, errors: float) -> Disagreement:
@@ -236,7 +218,6 @@ def _named(structure: Structure, own: Ints, leaf: Ints, cell: Ints, mean: Floats
         str(frame.labels[structure.axis][structure.order[leaf[own[0]]]]),
         tuple(names or [""] * len(own)),
         tuple(tuple(map(float, row)) for row in means),
-        float((means.max(axis=1) - means.min(axis=1)).max()),
         errors,
     )
 
@@ -252,7 +233,6 @@ class Disagreement:
     leaf: str
     cells: tuple[str, ...]
     means: tuple[tuple[float, ...], ...]  # of each cell, chain by chain
-    apart: float  # largest difference between two chains' means of a cell
     errors: float  # the largest in Monte Carlo standard errors of its own; infinite where two chains do not move at all
 
     def __str__(self) -> str:
@@ -271,15 +251,11 @@ class MissedModes:
 
     chains: int
     tested: int  # groups in which chains began apart and of which something can be said
-    # Groups in which all chains began with the same counts, so that this check says nothing: their sum was 0, as a rule, or they are
-    # a single cell that was 0 in none.
-    alike: int
+    alike: int  # groups in which all chains began with the same counts, so that this check says nothing
     short: int  # groups in which chains began apart and do not disagree, but have fewer than `ENOUGH` effective draws for a mean
     disagreeing: int
     groups: tuple[Disagreement, ...]  # the worst of them, at most a hundred
-    # Share of runs in which chains that agree are said to disagree somewhere, at most: as far as their effective sample sizes are
-    # right. Those of chains that were not run for long compared with how long they stay in a place are too large.
-    rate: float
+    rate: float  # share of runs in which chains that agree are said to disagree somewhere, where effective sample sizes are right
     several: bool = True  # whether the posterior may have several modes (`several_modes`)
 
     @property
@@ -357,13 +333,11 @@ def paired(rng: np.random.Generator, number: int | None) -> tuple[np.random.Gene
 
 def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = None) -> None:
     """Move the counts of every tied group of a chain's table to one of its cells."""
-    # Only counts within a group of a leaf are moved. All exact answers and all limits of sums stay kept, and every sum that ties a
-    # group stays what it is. A cell that has a noisy answer of its own is not put further than six standard deviations of that
-    # noise from it: no mode is there, and the way back would be long. With generators in the same state (`paired`), chains with
-    # consecutive numbers have different ends in every group of two or more cells.
+    # Exact answers, limits of sums and every sum that ties a group stay what they are. A cell with its own noisy answer is not put
+    # further than six standard deviations from it: no mode is there, and the way back would be long. With generators in the same
+    # state (`paired`), chains with consecutive numbers have different ends in every group of two or more cells.
     state, structure = chain.state, chain.structure
-    size = np.diff(state.group_start, axis=1)
-    room = np.maximum(size, 1)
+    room = np.maximum(np.diff(state.group_start, axis=1), 1)
     end = (rng.integers(0, 2**31, size=room.shape) + (number or 0)) % room
     chain.renew()
     lower, upper = _own_limits(structure, state.answers, state.counts)
@@ -373,16 +347,14 @@ def to_ends(chain: TreeChain, rng: np.random.Generator, number: int | None = Non
 
 def chain_number(rng: np.random.Generator) -> int | None:
     """A number that grows by one from chain to chain, where a generator tells: those of chains were spawned from one, in order."""
-    # Samplers spawn again for the parts of a chain, equally often in each, so the sum of the spawn key is taken. None for a
-    # generator that was not spawned.
+    # Samplers spawn again for the parts of a chain, equally often in each, so the sum of the spawn key is taken.
     seeds = getattr(rng.bit_generator, "seed_seq", None)
     key = tuple(getattr(seeds, "spawn_key", ()))
     return sum(key) if key else None
 
 
 def ends_of(groups: Groups, counts: Ints) -> Mask:
-    """The cell of each tied group that has most of its counts, the first of several; none where all are 0."""
-    # `groups`: `(state.group_start, state.group_cell)`. `counts`, shape (T, C). Returns shape (T, C).
+    """The cell of each tied group that has most of its counts, shape (T, C), the first of several; none where all are 0."""
     leaf, cell, group = entries_of(groups)
     own = counts[leaf, cell]
     order = np.lexsort((-own, group))
@@ -420,8 +392,7 @@ _BITS = 48
 
 
 def start_codes(chain: TreeChain) -> Ints:
-    """Where the tied groups of a chain's table have most of their counts (`ends_of`), in words of 48 bits."""
-    # The first word says which query ties the groups. Returns shape (1 + T * C / 48, rounded up,).
+    """Which query ties the groups of a chain's table, in a word, and where they have most of their counts, in words of 48 bits."""
     bits = ends_of((chain.state.group_start, chain.state.group_cell), chain.state.counts).reshape(-1)
     whole = np.zeros((-(-bits.size // _BITS), _BITS), dtype=np.int64)
     whole.reshape(-1)[: bits.size] = bits
@@ -432,14 +403,14 @@ def start_codes(chain: TreeChain) -> Ints:
 
 def numbered(words: Ints, number: int) -> int:
     """A word with its number."""
-    # A step method of PyMC can tell one number a draw. So a word says which one it is, and words may be told in any order, and again.
+    # A step method of PyMC can tell one number a draw: words may be told in any order, and again.
     return (number << _BITS) + int(words[number])
 
 
 def read_codes(told: Ints, structure: Structure) -> TiedGroups | None:
     """The tied groups, and where chains began at different ends of them."""
-    # `told`, shape (chains, draws): numbered words, which the chains have told with their draws. None where the query that ties was
-    # not told. Cells of which some chain has not told enough, because there were fewer draws than words, count as not apart.
+    # `told`, shape (chains, draws): numbered words; None where none says which query ties. Cells of which some chain has not told
+    # enough, because there were fewer draws than words, count as not apart.
     number, word = told >> _BITS, told & ((1 << _BITS) - 1)
     queries = word[0][number[0] == 0]
     if not queries.size:

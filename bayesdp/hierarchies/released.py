@@ -18,7 +18,7 @@ from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import shown
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.structure import NoStructure, Tree, refines, same_partition, sum_parts
+from bayesdp.hierarchies.structure import NoStructure, Tree, refines, sum_parts
 from bayesdp.hierarchies.two_pass import Axis, Codes, LevelData
 from bayesdp.measurements import Exact, Measured
 from bayesdp.noise.base import NoiseLaw
@@ -108,12 +108,9 @@ def axes_of(tree: Tree, sums: Sequence[Sums]) -> list[Axis]:
     """The dimensions of the cells with the groups that these sums keep."""
     found = []
     for d in _dims(tree):
-        recodes: dict[str, Ints] = {}
-        for part in (own.part for own in sums):
-            name, codes = part.levels[d], part.codes[d]
-            if name is not None and 1 < int(codes.max()) + 1 < len(codes):
-                recodes[name] = codes
-        found.append(Axis.of(tree.frame.shape[d], list(recodes.values())))
+        kept = {part.levels[d]: part.codes[d] for part in (own.part for own in sums)}
+        recodes = [codes for name, codes in kept.items() if name is not None and 0 < codes.max() < len(codes) - 1]
+        found.append(Axis.of(tree.frame.shape[d], recodes))
     return found or [Axis.of(1, [])]
 
 
@@ -130,8 +127,8 @@ def is_product(tree: Tree, sums: Sequence[Sums]) -> bool:
 
 def level_data(tree: Tree, sums: Sequence[Sums], product: bool) -> list[LevelData]:
     """What is published of the nodes of each level."""
-    # `product`: in the dimensions of the cells, with one precision for all answers of a query at a node, their mean, and none where
-    # one of them is missing; otherwise with all cells of a leaf as one dimension, and a precision an answer.
+    # `product`: in the dimensions of the cells, with the mean precision of all answers of a query at a node, and none where one
+    # of them is missing; otherwise with all cells of a leaf as one dimension, and a precision an answer.
     queries: list[list[tuple[Codes, Floats, Floats]]] = [[] for _ in tree.levels]
     exact: list[list[tuple[Codes, Floats]]] = [[] for _ in tree.levels]
     for own in sums:
@@ -174,11 +171,7 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
         A release for each label of the level, in the order of the labels: of the leaves under that node, with everything that
         is published of single leaves, and of groups of them inside of the node.
     top : Release or None
-        Of a table of parts by cells, with what adds up several parts; group labels of parts (regions of states) stay group labels.
-        None if there is nothing.
-
-        Together they say what `release` says: the noise of different answers is independent, so that the likelihood is their
-        product. They have no guarantee: that of `release` is about all of them.
+        Of a table of parts by cells, with what adds up several parts, and group labels of parts; None if there is nothing.
 
     Raises
     ------
@@ -186,6 +179,11 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
         If there is no such group label, an answer is about groups that cross the parts, or nothing is published of a part.
     NotImplementedError
         If noise is not independent, or an answer with weights has cells of several parts.
+
+    Notes
+    -----
+    The noise of different answers is independent: the likelihood of `release` is the product of theirs. They have no guarantee: that
+    of `release` is about all of them.
 
     Examples
     --------
@@ -272,11 +270,7 @@ class _Cut:
         self.axis = frame.dims.index(dim)
         self.labels = list(dict.fromkeys(own))
         self.part_of_leaf = _codes(own)
-
-    @cached_property
-    def leaves(self) -> list[Ints]:
-        """The leaves of each part."""
-        return [np.flatnonzero(self.part_of_leaf == k) for k in range(len(self.labels))]
+        self.leaves = [np.flatnonzero(self.part_of_leaf == k) for k in range(len(self.labels))]  # of each part
 
     @cached_property
     def frames(self) -> list[Frame]:
@@ -321,23 +315,20 @@ class _Cut:
 
     def _sums(self, part: SumPart) -> Iterator[tuple[Label, Piece]]:
         name, codes = part.levels[self.axis], part.codes[self.axis]
-        rest = tuple(own for own in part.keep if own != name)
         rows = np.moveaxis(part.row_of_cell.reshape(self.frame.shape), self.axis, 0)
-        if name is not None and same_partition(codes, self.part_of_leaf):  # one node each: all leaves of a part
-            keep = rest
-        elif name is not None and refines(codes, self.part_of_leaf):
-            keep = part.keep
+        if name is not None and refines(codes, self.part_of_leaf):
+            # Of one node each, all leaves of a part, the label is that of the part.
+            keep = tuple(own for own in part.keep if own != name) if self._above(codes) else part.keep
+            for label, frame, leaves in zip(self.labels, self.frames, self.leaves, strict=True):
+                yield label, _piece(SumPart(frame, keep), np.moveaxis(rows[leaves], 0, self.axis))
         elif self._above(codes):
             first = np.array([leaves[0] for leaves in self.leaves])
             yield None, _piece(SumPart(self.top, part.keep), np.moveaxis(rows[first], 0, self.axis))
-            return
         else:
             raise ValueError(
                 f"release: answers by {name!r} are about groups of {self.frame.dims[self.axis]!r} that cross those of "
                 f"{self.level!r}, so that it cannot be cut there"
             )
-        for label, frame, leaves in zip(self.labels, self.frames, self.leaves, strict=True):
-            yield label, _piece(SumPart(frame, keep), np.moveaxis(rows[leaves], 0, self.axis))
 
     def _weighted(self, part: MatrixPart) -> Iterator[tuple[Label, Piece]]:
         shape = [-1 if axis == self.axis else 1 for axis in range(len(self.frame.dims))]

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import Seed, generator_of, nonnegative_real
-from bayesdp.fibers import NoiseTerm, Target
+from bayesdp.fibers import Target
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.hierarchies.modes import tying_query
 from bayesdp.hierarchies.released import Sums, axes_of, level_data
@@ -57,8 +57,7 @@ def nearest(stages: Sequence[Stage]) -> Floats | None:
 
 def share_out(aim: Floats, lower: Floats, upper: Floats, parent: Ints, totals: Floats) -> Floats:
     """Divide totals among their parts: the nearest real numbers in the sense of least squares, rounded by largest remainders."""
-    # `aim`, `lower`, `upper`, shape (parts,): limits are whole numbers. `parent`, shape (parts,): the total that each is a part of.
-    # `totals`, shape (sums,): whole numbers, between the sums of the limits.
+    # `parent`: the total that each part is of. Limits and totals are whole numbers, these between the sums of those.
     real = np.clip(aim - _shifts(aim, lower, upper, parent, totals)[parent], lower, upper)
     return rounded(real, lower, upper, parent, totals)
 
@@ -116,25 +115,17 @@ type Limits = tuple[int, Ints, Floats, Floats]
 
 
 def start_table(
-    target: Target,
-    structure: Structure,
-    rng: Seed,
-    scatter: float = 1.0,
-    scales: Sequence[Floats] | None = None,
-    values: Sequence[Floats] | None = None,
-    *,
-    opposite: bool = False,
+    target: Target, structure: Structure, rng: Seed, scatter: float = 1.0, *, opposite: bool = False
 ) -> Ints:
     """A table near the linear estimate that has all exact answers, zeros and limits: shape (T, C), in the order of the tree."""
-    # `scatter` times the errors of the estimate are added, as noise of the same law is to the answers before, with the other sign
-    # where it is `opposite`. `scales`, `values`: of each term, where they are not the target's. Exact sums and limits that nest are
-    # met by dividing each sum among its parts; others, such as margins that cross, by `Fiber.find_point`, which takes long.
-    scales = [term.scale for term in target.terms] if scales is None else scales
-    values = [term.values for term in target.terms] if values is None else values
-    every = zip(target.terms, scales, values, strict=True)
-    terms = [replace(term, scale=scale, values=noisy) for term, scale, noisy in every]
+    # `scatter` times noise of the same law is added to the answers before, with the other sign where it is `opposite`. Sums and
+    # limits that do not nest are met by `Fiber.find_point`, which takes long.
     generator, size = generator_of(rng), nonnegative_real(scatter, "scatter") * (-1.0 if opposite else 1.0)
-    noisy = _noisy(terms, generator, size)
+    noisy: list[Sums] = []
+    for term in target.terms:
+        sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
+        answers = np.where(term.measured, term.values, 0.0) + size * sd * generator.standard_normal(len(sd))
+        noisy += Sums.of(term.query, answers, np.where(term.measured, 1.0 / np.square(sd), 0.0))
     # Exact sums; what only says what a single cell is, is in the limits of the cells.
     known = [
         Sums(part, values.reshape(-1)[rows].astype(np.float64))
@@ -152,20 +143,10 @@ def start_table(
     return np.asarray(structure.leaves_by_cells(point), dtype=np.int64)
 
 
-def _noisy(terms: Sequence[NoiseTerm], rng: np.random.Generator, scatter: float) -> list[Sums]:
-    found = []
-    for term in terms:
-        sd = np.broadcast_to(np.asarray(term.scale, dtype=np.float64), term.measured.shape)
-        values = np.where(term.measured, term.values, 0.0) + scatter * sd * rng.standard_normal(len(sd))
-        found += Sums.of(term.query, values, np.where(term.measured, 1.0 / np.square(sd), 0.0))
-    return found
-
-
 def _estimates(structure: Structure, sums: list[Sums], rng: np.random.Generator, scatter: float) -> list[Floats]:
     """Estimates of the cells of the nodes of each level."""
-    # One precision for the answers of a query at a node, their mean, is near enough to start from. Where cells do not follow from
-    # what is published, they are drawn towards equal shares, with random errors of the size of a count, by an answer that weighs
-    # very little.
+    # A mean precision is near enough to start from. Where cells do not follow from what is published, an answer that weighs little
+    # draws them towards equal shares, with random errors of the size of a count.
     axes, levels = axes_of(structure, sums), level_data(structure, sums, product=True)
     try:
         found = tree_estimate(axes, levels)

@@ -13,21 +13,19 @@ Nothing exact
     Every free cell moves on its own: to 0, and from 0 to any other count.
 Exact sums at one level
     The tables of one node and class have one total. Its places are the free cells of the class in the leaves of the node. Counts go
-    from place to place within a leaf, by the donors of the leaf, which are among its places, and in the same cell between two leaves
-    where it is free. Places that are linked in this way can all give their counts to one of them, and take them back in any other
-    division. All are linked where every cell is free. With cells that are known the links are checked, place by place; a table of
-    which they leave parts apart is refused, as sums of these moves would not join them either.
+    from place to place within a leaf, by its donors, and in the same cell between two leaves where it is free. Places that are linked
+    in this way can all give their counts to one of them, and take them back in any other division. All are linked where every cell is
+    free. With cells that are known the links are checked; a table of which they leave parts apart is refused.
 Exact sums at several levels, every cell free
     Let L0 < L1 < ... be these levels, each node N of L0 lying in one of L1, and so on, and B0, B1, ... the class of a cell at each,
     where B1 determines B0 and so on. The tables (N0, B0), (N1, B1), ... are known, and so are their sums. They are margins of a
     decomposable model, with the cliques {N0, B0}, {N1, B1}, ... and the separators {N1, B0}, {N2, B1}, ..., which follow one another
-    as N1 is a function of N0 and B0 one of B1. (Labels of a node that has fewer children than others, or of a class with fewer
-    cells, make cells that do not exist; they are zeros of a known margin, and the tables with zeros there are all tables of a
-    fiber.) Its tables are connected by the moves that swap N0 between two counts that agree in a separator, or everything above it
-    (Dobra, 2003, Bernoulli 9(6), 1093-1108): exchanges of two cells between two leaves, `kernel.moves.move_square`, whose cells are in
-    one class at every level below the node where the leaves meet. Cells of one class in leaves of one node of L0 are linked as above,
-    so that the counts that are swapped can be brought to one pair of cells and of leaves. Leaves of which every cell is known, such
-    as the only tract of a county whose cells are published, are taken out of the tree: the sums of the others are known as well.
+    as N1 is a function of N0 and B0 one of B1. (Labels of a node with fewer children than others, or of a class with fewer cells,
+    make cells that do not exist: zeros of a known margin.) Its tables are connected by the moves that swap N0 between two counts that
+    agree in a separator, or everything above it (Dobra, 2003, Bernoulli 9(6), 1093-1108): exchanges of two cells between two leaves,
+    `kernel.moves.move_square`, whose cells are in one class at every level below the node where the leaves meet. Cells of one class
+    in leaves of one node of L0 are linked as above: counts to be swapped can be brought to one pair of cells and of leaves. Leaves
+    of which every cell is known are taken out of the tree: the sums of the others are known as well.
 """
 
 from __future__ import annotations
@@ -104,17 +102,16 @@ class Tree:
     def tables_by_level(
         self, counts: npt.NDArray[np.generic], most: int = 256
     ) -> Iterator[tuple[Ints, npt.NDArray[np.generic]]]:
-        """Sums of the leaves of each node, shape (T, C) to (nodes, C), level by level from the leaves up, in blocks."""
-        # Yields nodes, and their tables. It takes no second table of the leaves.
-        tables = counts
+        """Nodes and sums of their leaves, shape (T, C) to (nodes, C), level by level from the leaves up, in blocks."""
+        tables = counts  # no second table of the leaves
         for level in range(len(self.levels)):
             nodes = self.nodes_of(level)
             if level:
                 first = np.flatnonzero(np.diff(self.parents(level - 1), prepend=-1))
                 tables = np.add.reduceat(tables, first, axis=0)
             for start in range(0, len(nodes), most):
-                own = slice(start, start + most)
-                yield nodes[own], tables[own]
+                block = slice(start, start + most)
+                yield nodes[block], tables[block]
 
     def nodes_of(self, level: int) -> Ints:
         """The nodes of a level."""
@@ -176,9 +173,9 @@ def levels_of(frame: Frame, axis: int, parts: Sequence[SumPart]) -> Levels:
     named: Levels = [(frame.dims[axis], np.arange(size, dtype=np.int64))]
     for part in parts:
         codes = part.codes[axis]
-        if not any(same_partition(codes, own) for _, own in named):
+        if not any(same_partition(codes, known) for _, known in named):
             named.append((part.levels[axis] or "all", codes))
-    if len(np.unique(named[-1][1])) > 1 and not any(own.max() == 0 for _, own in named):
+    if not any(own.max() == 0 for _, own in named):
         named.append(("all", np.zeros(size, dtype=np.int64)))
     named.sort(key=lambda own: -len(np.unique(own[1])))
     for (fine, below), (coarse, above) in itertools.pairwise(named):
@@ -249,10 +246,7 @@ def sum_parts(queries: Sequence[Query]) -> list[SumPart]:
 
 
 def structure_of(target: Target, leaves: str | None = None) -> Structure:
-    """Find the hierarchy in a target."""
-    # `leaves`: the dimension of the leaves. If left out, one of which every answer keeps the label or that of a group (where there
-    # are both); of several, or if there is none, the one of which the most queries keep labels, then the one with the most levels,
-    # then one with group labels, and then the one with the most labels. The next one is tried where the first is none.
+    """Find the hierarchy in a target: with these leaves, or those of the first of `leaf_axes` that has one."""
     if target.family == "binomial" or target.bounded or target.open:
         raise NoStructure("cells have limits that the prior, or the rest of the model, gives them")
     for term in target.terms:
@@ -273,7 +267,9 @@ def structure_of(target: Target, leaves: str | None = None) -> Structure:
 
 
 def leaf_axes(frame: Frame, parts: Sequence[SumPart], leaves: str | None) -> list[tuple[int, Levels]]:
-    """The dimensions that may be that of the leaves, the best first (`structure_of`), with their levels; or `NoStructure`."""
+    """The dimensions that may be that of the leaves, the best first, with their levels; or `NoStructure`."""
+    # First one of which every answer keeps the label or that of a group (where there are both), then the one of which the most queries
+    # keep labels, with the most levels, with group labels, with the most labels.
     axes = [frame.dims.index(leaves)] if leaves is not None else list(range(len(frame.dims)))
     grouped = {dim for _, dim, _ in frame.groups}
     found: list[tuple[tuple[bool, int, int, bool, int, int], Levels]] = []
@@ -405,17 +401,12 @@ def connection(tree: Tree, classes: Ints, free: Mask, *, limited: bool) -> tuple
     # `classes`, shape (levels, cells): see `exact_classes`. `free`, shape (T, C): cells that may move. `limited`: whether sums of
     # cells have limits. NoStructure if not even sums of the moves reach every table.
     levels = effective_levels(classes)
-    if not levels:
-        proved, claim = True, _SINGLE
-    elif free.all() or (len(levels) > 1 and (free.all(axis=1) | ~free.any(axis=1)).all()):
-        proved, claim = True, _LINKED if len(levels) == 1 else _SQUARES
-    elif len(levels) > 1:
+    if len(levels) > 1 and not (free.all(axis=1) | ~free.any(axis=1)).all():
         raise NoStructure("exact sums at several levels of the tree, beside cells that are known")
-    elif levels[0] and not _linked(tree.path[:, levels[0]], classes[levels[0]], free):
+    single = levels[0] if len(levels) == 1 else 0  # at the leaves every place is in a table of its own
+    if single and not (free.all() or _linked(tree.path[:, single], classes[single], free)):
         raise NoStructure("cells that are known leave no way between some leaves under an exact sum")
-    else:
-        proved, claim = True, _LINKED
-    return (False, LIMITED) if limited else (proved, claim)
+    return (False, LIMITED) if limited else (True, (_SINGLE, _LINKED, _SQUARES)[min(len(levels), 2)])
 
 
 def _linked(node: Ints, kind: Ints, free: Mask) -> bool:

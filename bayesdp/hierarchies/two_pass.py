@@ -41,13 +41,13 @@ class LevelData:
     """What is published of the nodes of one level."""
 
     nodes: int  # how many there are
-    parent: Ints | None  # the node above each node, in order: children of one follow one another. None at the top
-    # Codes 0, 1, ... for each dimension of the cells, None where it is summed over. Precisions, shape (nodes,), 0 where a node has no
-    # answers; for cells of one axis each of which is a group of its own, also one an answer. Answers, shape (nodes, sums of the first
-    # dimension, of the second, ...), one where it is summed over.
+    parent: Ints | None  # the node above each, in order: children of one follow one another. None at the top
+    # Codes; precisions, shape (nodes,), 0 where a node has no answers, or one an answer where cells are groups of one axis; answers,
+    # shape (nodes, sums of the first dimension, of the second, ...).
     queries: Sequence[tuple[Codes, Floats, Floats]]
-    # Codes, and exact answers of the same shape; NaN at nodes that have none.
-    exact: Sequence[tuple[Codes, Floats]] = ()
+    exact: Sequence[
+        tuple[Codes, Floats]
+    ] = ()  # codes, and exact answers of the same shape; NaN at nodes that have none
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def _right_side(space: Coordinates, level: LevelData) -> Floats:
     return found
 
 
-def _exact_tables(space: Coordinates, level: LevelData) -> list[tuple[Codes, npt.NDArray[np.bool_], Floats]]:
+def _exact_tables(space: Coordinates, level: LevelData) -> list[tuple[Codes, Mask, Floats]]:
     """For each exact query: which nodes have it, and the table with these sums whose cells are alike, in coordinates."""
     found = []
     for codes, answers in level.exact:
@@ -259,8 +259,9 @@ class Axis:
 
 
 type Codes = tuple[Ints | None, ...]
-type Block = tuple[bool, ...]
+"""Codes 0, 1, ... for each dimension of the cells, None where it is summed over."""
 
+type Block = tuple[bool, ...]
 
 _SMALL = 8
 """Blocks of at most so many groups are multiplied out in pairs."""
@@ -428,11 +429,6 @@ class Unidentified(ValueError):
 class Contradiction(ValueError):
     """Exact sums of a node that contradict those below it, or one another."""
 
-    def __init__(self, level: int, node: int) -> None:
-        text = f"the exact sums of node {node} of level {level} contradict those of the nodes below it, or one another"
-        super().__init__(text)
-        self.level, self.node = level, node
-
 
 def inverse(matrices: Floats) -> Floats:
     """Inverses of matrices, shape (nodes, K, K); those of 1 x 1 matrices by division."""
@@ -523,4 +519,7 @@ def _stacked(
 def _check(found: Floats, target: Floats, nodes: Ints, level: int) -> None:
     wrong = np.abs(found - target) > _AGREE * np.maximum(np.abs(target), 1.0)
     if wrong.any():
-        raise Contradiction(level, int(nodes[np.flatnonzero(wrong.reshape(len(nodes), -1).any(axis=1))[0]]))
+        node = int(nodes[np.flatnonzero(wrong.reshape(len(nodes), -1).any(axis=1))[0]])
+        raise Contradiction(
+            f"the exact sums of node {node} of level {level} contradict those of the nodes below it, or one another"
+        )

@@ -18,7 +18,7 @@ from bayesdp._text import printable
 from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
-from bayesdp.hierarchies.modes import MissedModes, compare_entries, entries_of, several_modes
+from bayesdp.hierarchies.modes import MissedModes, TiedGroups, compare_entries, entries_of, several_modes
 from bayesdp.hierarchies.structure import Structure
 from bayesdp.inference.diagnostics import (
     Worst,
@@ -285,7 +285,7 @@ def _modes(context: PartContext, chains: Sequence[Chain], found: Pooled) -> Miss
     place = np.searchsorted(context.where, leaf * structure.free.shape[1] + cell)  # cells of groups are free
     means, sds, ess = (own[:, place] for own in (found.chain_mean, found.chain_sd, found.chain_ess))
     apart, several = (ends != ends[0]).any(axis=0), several_modes(context.spec.prior)
-    return compare_entries(structure, groups, means, sds, ess, apart, several=several)
+    return compare_entries(TiedGroups(structure, groups, apart), means, sds, ess, several=several)
 
 
 _ENOUGH = 40.0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Target
+from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.kernel.sweeps import gather
 from bayesdp.hierarchies.start import Stage, nearest, rounded, share_out, start_table
 from bayesdp.hierarchies.structure import structure_of
@@ -75,11 +76,13 @@ def test_scales_and_answers_that_are_not_the_targets(name, changed):
     other = [changed(k, term) for k, term in enumerate(case.target.terms)]
     terms = tuple(replace(term, **{name: own}) for term, own in zip(case.target.terms, other, strict=True))
     stated = Target(case.target.fiber, terms, case.target.family)
-    alike = []
+    alike, chain = [], TreeChain(case.target, structure, np.random.default_rng(1))
+    before = [chain.near(seed) for seed in range(10)]
+    chain.set_scales([term.scale for term in terms], [term.values for term in terms])
     for seed in range(10):
-        found = start_table(case.target, structure, seed, 1.0, **{"values" if name == "values" else "scales": other})
-        assert np.array_equal(found, start_table(stated, structure_of(stated, "tract"), seed, 1.0))
-        alike.append(np.array_equal(found, start_table(case.target, structure, seed, 1.0)))
+        found = chain.near(seed)
+        assert np.array_equal(found, structure.in_frame(start_table(stated, structure_of(stated, "tract"), seed, 1.0)))
+        alike.append(np.array_equal(found, before[seed]))
     assert not all(alike)
 
 

@@ -204,9 +204,10 @@ def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their
     exact = [*release.exact, bdp.Exact(kinds, most, "<=")]
     limited, seen = bdp.Release.from_published(FRAME, release.measurements, exact), []
 
-    def compared(*given, several):
-        seen.append(given)
-        return compare_entries(*given)
+    def compared(tied, means, sds, ess, *, several):
+        assert several
+        seen.append((tied.structure, tied.groups, means, sds))
+        return compare_entries(tied, means, sds, ess)
 
     monkeypatch.setattr(result, "compare_entries", compared)
     cells = bdp.fit_hierarchy(limited, PRIOR, **QUICK)["cells"]

@@ -25,9 +25,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, uniform
 
@@ -49,7 +48,7 @@ UNBOUNDED = 2**53
 class State(NamedTuple):
     """What the moves read and write; the tuple is fixed, its arrays are not."""
 
-    generator: npt.NDArray[np.uint64]  # state of the random generator, shape (4,)
+    generator: Words  # shape (4,)
     counts: Ints  # the table, shape (T, C)
     answers: Floats  # residual and precision of each sum at each node, shape (nodes, A, 2)
     answer_of: Ints  # the sums in which a cell counts, shape (C, queries)
@@ -61,35 +60,29 @@ class State(NamedTuple):
     alpha: Floats  # shape (rows, C)
     alpha_row: Ints  # which row of `alpha` holds for a leaf, shape (T,)
     beta: float  # see the table above
-    free: npt.NDArray[np.bool_]  # cells that may move. The others keep their counts, shape (T, C)
-    # Cells with the same number count in the same exact sums of a node at this level; -1 for cells that count in none, shape (L,
-    # C).
-    exact_class: Ints
+    free: Mask  # cells that may move; the others keep their counts, shape (T, C)
+    exact_class: (
+        Ints  # cells of one class count in the same exact sums of a node at this level; -1: in none, shape (L, C)
+    )
     limited: bool  # whether any sum has limits; if not, the next four are not looked at
     sum_class: Ints  # the class of cells whose sums have limits, shape (C,)
-    # `sums`, `sum_lower`, `sum_upper`: current values of these sums at each node, and their limits, shape (nodes, classes).
-    sums: Ints
+    sums: Ints  # with `sum_lower`, `sum_upper`: current values of these sums at each node, and limits, shape (nodes, classes)
     sum_lower: Ints
     sum_upper: Ints
     group_start: Ints  # shape (T, groups + 1)
-    # Free cells of a leaf that a precise answer ties together: entries ``group_start[t, g] .. group_start[t, g + 1] - 1``, shape
-    # (entries,).
-    group_cell: Ints
+    group_cell: Ints  # cells that a precise answer ties: ``group_start[t, g] .. group_start[t, g + 1] - 1`` of leaf t and group g
     free_start: Ints  # shape (T + 1,)
     free_cell: Ints  # free cells of each leaf, shape (entries,)
     visits: Ints  # how often each of them is visited, in units of `kernel.sweeps.MIX`, shape (entries,)
     donor_start: Ints  # shape (T, pair classes + 1)
     donor_cell: Ints  # cells of a leaf that other cells of their pair class are moved against, shape (entries,)
-    # Cells with the same number are in the same exact class at every level: k counts may go from one to the other, shape (C,).
-    pair_class: Ints
+    pair_class: Ints  # cells of one class may exchange counts: they are in one exact class at every level, shape (C,)
     weights: Floats  # work space: the weights of the points of a line, shape (ROOM,)
     scratch: Ints  # work space of directions with several cells: leaf, cell, entry, count, shape (4, 64)
     alphas: Floats  # work space of the same, shape (64,)
     occupied: Ints  # work space: the cells of a group that are not 0, shape (C,)
     tried: Ints  # how many moves were tried, shape (1,)
 
-
-type Generator = npt.NDArray[np.uint64]
 
 _FIXED_SHARE = 15.0 / 16.0
 """How often a long line is cut at places that do not depend on where the table is."""
@@ -99,7 +92,7 @@ _TOO_LARGE = 1e290
 
 
 @inlined
-def _window(generator: Generator, low: int, high: int, a: float, b: float, room: int) -> tuple[int, int]:
+def _window(generator: Words, low: int, high: int, a: float, b: float, room: int) -> tuple[int, int]:
     """The points of the line among which k is drawn.
 
     All of them, if there are not many more than the noise leaves likely. Otherwise a coin that does not look at the table decides
@@ -144,7 +137,7 @@ def _pick(sums: Floats, n: int, u: float) -> int:
 
 
 @compiled
-def draw_pair(generator: Generator, weights: Floats, up: int, up_alpha: float, down: int, down_alpha: float,
+def draw_pair(generator: Words, weights: Floats, up: int, up_alpha: float, down: int, down_alpha: float,
               beta: float, low: int, high: int, a: float, b: float, end: float) -> int:  # fmt: skip
     """Draw k for a line that adds k to one cell, with count `up`, and takes it from another, with count `down`.
 
@@ -193,7 +186,7 @@ def _pair_by_logarithms(weights: Floats, up: int, up_alpha: float, down: int, do
 
 
 @compiled
-def draw_square(generator: Generator, weights: Floats, counts: Ints, entries: Ints, alphas: Floats, beta: float,
+def draw_square(generator: Words, weights: Floats, counts: Ints, entries: Ints, alphas: Floats, beta: float,
                 low: int, high: int, a: float, b: float) -> int:  # fmt: skip
     """Draw k for a line that adds k to the first and the last of four cells, and takes it from the two between them."""
     lo, hi = _window(generator, low, high, a, b, len(weights))
@@ -231,7 +224,7 @@ def _exponentials(weights: Floats, n: int, largest: float) -> tuple[float, float
 
 
 @compiled
-def draw_many(generator: Generator, weights: Floats, counts: Ints, entries: Ints, alphas: Floats, n: int,
+def draw_many(generator: Words, weights: Floats, counts: Ints, entries: Ints, alphas: Floats, n: int,
               beta: float, low: int, high: int, a: float, b: float) -> int:  # fmt: skip
     """Draw k for a line that adds ``entries[i] k`` to the cell with ``counts[i]``, for n cells; entries are not 0."""
     lo, hi = _window(generator, low, high, a, b, len(weights))

@@ -31,9 +31,8 @@ from bayesdp.hierarchies.kernel.moves import (
     move_square,
 )
 
-IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES, SQUARES, SINGLE, SUMS, NEAR, CROSSING, KEEPING = range(
-    12
-)
+IN_GROUP, FEW, DONORS, CROSS_DONORS, CROSS_CELLS, GROUP_SQUARES = range(6)
+SQUARES, SINGLE, SUMS, NEAR, CROSSING, KEEPING = range(6, 12)
 MIX = (1, 3, 1, 20, 0, 2, 0, 0, 0, 0, 300, 100)
 """Moves of a sweep. Pairs in a group of tied cells, times its size (once for groups with fewer counts than `FEW`);
 exchanges of each cell with donors of its leaf, times `State.visits`; exchanges of donor cells with another leaf, a leaf; of every
@@ -385,10 +384,7 @@ def _move_sum(state: State) -> int:
 
 @compiled
 def add_lines(state: State, percent: int) -> int:
-    """Sums of lines, as many as `percent` of the free cells on average; the number of moves that changed the table.
-
-    A sweep of its own, which is compiled only for tables that need it: it costs as much to compile as a third of the others.
-    """
+    """Sums of lines, as many as `percent` of the free cells on average; the number of moves that changed the table."""
     changed = 0
     if percent <= 0:
         return 0

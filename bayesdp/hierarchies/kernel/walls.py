@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import compiled, inlined, inside
 from bayesdp._random import below, exponential, uniform
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NEGBIN, POISSON
@@ -40,23 +40,25 @@ class Walls(NamedTuple):
     """A table of leaves by cells, its prior, and what was published of its nodes; changed by moves."""
 
     counts: Ints  # shape (T, C)
-    free: npt.NDArray[np.bool_]  # cells that may move
+    free: Mask  # cells that may move
     weight: Floats  # of the prior, as in `bayesdp.fibers.kernel.state`, shape (T, C)
     shape: Floats
     path: Ints  # nodes of a leaf, shape (T, L)
     leaves: Ints  # the first leaf of a node, and the one after its last, shape (nodes, 2)
     sizes: Ints  # labels of each axis of the cells
     answer_of: Ints  # the answer that a cell counts in, of each query, shape (C, queries)
-    recoded: npt.NDArray[np.bool_]  # queries that take several labels of an axis as one, but not all
-    # Which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries).
-    asked: Ints
+    recoded: Mask  # queries that take several labels of an axis as one, but not all
+    asked: (
+        Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
+    )
     rows: npt.NDArray[np.int32]  # answers of a node follow one another, shape (nodes * answers, 3)
     answers: int  # of a node
     masses: Floats
     charges: Floats  # what log-masses, and prices, of a row are multiplied by, shape (nodes * answers,)
-    generator: npt.NDArray[np.uint64]
-    # Work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2).
-    others: Ints
+    generator: Words
+    others: (
+        Ints  # work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2)
+    )
     cells: Ints  # the cells of a move, and their signs
     signs: Ints
     touched: Ints  # numbers of rows, flat, and how they change
@@ -87,9 +89,8 @@ def _meet(t: int, walls: Walls) -> None:
 @inlined
 def _drawn(t: int, walls: Walls) -> tuple[int, int, int, int]:
     """Draw a move: how many cells of the leaf change (0: none), the set of axes, the other leaf or -1, and how many levels change."""
-    # One leaf is as likely as two under one node of each level, and each set of axes but the empty one, which alone changes
-    # totals and is twice as likely. Of 16 other shares none made cells of an Australian state mix much faster, nor did those with
-    # the least sum of times in which answers of all kinds change.
+    # One leaf is as likely as two under one node of each level, and so is each set of axes but the empty one, which alone changes
+    # totals and is twice as likely. Of 16 other shares none made cells of an Australian state mix much faster.
     axes = len(walls.sizes)
     relation, chosen = below(walls.generator, walls.path.shape[1]), below(walls.generator, (1 << axes) + 1)
     chosen &= (1 << axes) - 1
@@ -246,7 +247,7 @@ def _move(t: int, price: float, family: int, walls: Walls) -> None:
         return
     # To any other step by its weight; taken or not so that it is reversible. It stays less often than a draw among all would.
     total, stay = _weigh(t, other, count, found, low, high, price, family, walls), walls.law[0, LONGEST]
-    rest = (uniform(walls.generator)) * (total - stay)
+    rest = uniform(walls.generator) * (total - stay)
     k, step = low, 0
     while k <= high:
         if k != 0 and walls.law[0, LONGEST + k] > 0.0:

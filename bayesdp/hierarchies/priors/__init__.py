@@ -3,13 +3,6 @@
 A count whose rate is a gamma variable is negative binomial when the rate is integrated out, and then the table moves without
 waiting for rates that move a little at a time. What is left are hyperparameters, few for each area and each cell, which are
 drawn given the table.
-
-========================  ==========================================================================
-`FixedPoisson`            means that are known
-`FixedNegativeBinomial`   means and shapes that are known
-`AreaAndCell`             the mean of a cell is the product of an area and a cell effect
-`VaryingShares`           the shares of the cells vary by area, and so does the size of areas
-========================  ==========================================================================
 """
 
 from __future__ import annotations
@@ -17,11 +10,4 @@ from __future__ import annotations
 from bayesdp.hierarchies.priors.base import CellPrior, FixedNegativeBinomial, FixedPoisson, simulate_counts
 from bayesdp.hierarchies.priors.pooled import AreaAndCell, VaryingShares
 
-__all__ = [
-    "AreaAndCell",
-    "CellPrior",
-    "FixedNegativeBinomial",
-    "FixedPoisson",
-    "VaryingShares",
-    "simulate_counts",
-]
+__all__ = ["AreaAndCell", "CellPrior", "FixedNegativeBinomial", "FixedPoisson", "VaryingShares", "simulate_counts"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -28,7 +27,7 @@ class CellPrior(Protocol):
     Leaves are in the order of the tree, cells in the order of the frame. Given the hyperparameters, cells are independent,
     and a cell with count x has the weight ``exp(theta x) h(x)``, with h of `bayesdp.hierarchies.kernel.moves`. Cells that a
     `Structure` says are not free (zeros by definition, counts that exact answers determine) are outside of the prior: they say
-    nothing about the hyperparameters.
+    nothing about the hyperparameters. A prior that has none states its family, its formula and its weights.
     """
 
     @property
@@ -38,6 +37,7 @@ class CellPrior(Protocol):
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
         """Each hyperparameter with its dimensions: ``"leaf"`` and ``"cell"`` are the tree's, others are levels of it."""
+        return {}
 
     @property
     def formula(self) -> str:
@@ -45,24 +45,18 @@ class CellPrior(Protocol):
 
     def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
         """Draw hyperparameters from their prior."""
+        return {}
 
     def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
         """Hyperparameters that suit a table, shape (T, C), to start from."""
+        return {}
 
     def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
         """Hyperparameters after one pass that leaves their law given the table, shape (T, C), as it is."""
+        return dict(hyper)
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """Log weight theta and shape alpha of the cells, each of shape (T, C), or (1, C) where leaves do not differ."""
-
-
-def finite_number(value: object, name: str) -> float:
-    """A finite number that a prior was given, or an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a real number, got {value!r} of type {type(value).__name__}")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    return float(value)
 
 
 def free_cells(tree: Tree) -> Mask:
@@ -84,13 +78,6 @@ def free_counts(tree: Tree, counts: Ints) -> tuple[Ints, Mask]:
 
 def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.Generator) -> Ints:
     """Draw the counts of the free cells from a prior, given its hyperparameters, shape (T, C); other cells are 0.
-
-    Parameters
-    ----------
-    prior : CellPrior
-    tree : Tree
-    hyper : mapping of arrays
-    rng : numpy.random.Generator
 
     Examples
     --------
@@ -114,24 +101,6 @@ def simulate_counts(prior: CellPrior, tree: Tree, hyper: Hyper, rng: np.random.G
 
 
 type Numbers = float | npt.ArrayLike
-
-
-class _Fixed:
-    """What priors without hyperparameters share."""
-
-    names: ClassVar[dict[str, tuple[str, ...]]] = {}
-
-    def draw(self, tree: Tree, rng: np.random.Generator) -> dict[str, Floats]:
-        """No hyperparameters."""
-        return {}
-
-    def start(self, tree: Tree, counts: Ints) -> dict[str, Floats]:
-        """No hyperparameters."""
-        return {}
-
-    def update(self, tree: Tree, counts: Ints, hyper: Hyper, rng: np.random.Generator) -> dict[str, Floats]:
-        """The same hyperparameters: none."""
-        return dict(hyper)
 
 
 def _by_cell(value: Numbers, tree: Tree, name: str) -> Floats:
@@ -158,7 +127,7 @@ def _stated(value: Numbers) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedPoisson(_Fixed):
+class FixedPoisson(CellPrior):
     """Poisson counts with known means.
 
     Parameters
@@ -187,7 +156,7 @@ class FixedPoisson(_Fixed):
 
 
 @dataclass(frozen=True, eq=False)
-class FixedNegativeBinomial(_Fixed):
+class FixedNegativeBinomial(CellPrior):
     """Negative binomial counts with known means and shapes: Poisson with gamma rates that are integrated out.
 
     Parameters
@@ -217,8 +186,8 @@ class FixedNegativeBinomial(_Fixed):
 
 
 _SMALL = 16
-"""``Gamma(x + a) / Gamma(a)`` is ``a (a + 1) ... (a + x - 1)``: so many factors are counted, the others are one Stirling series,
-whose argument is then at least this, which makes its error below 1e-11."""
+"""So many factors of ``Gamma(x + a) / Gamma(a) = a (a + 1) ... (a + x - 1)`` are counted, the others are one Stirling series, whose
+argument is then at least this, which makes its error below 1e-11."""
 
 
 class GammaTerms(NamedTuple):
@@ -283,9 +252,8 @@ def slice_draws(
     log_density: Callable[[Floats, Ints], Floats], start: Floats, width: Floats, rng: np.random.Generator
 ) -> Floats:
     """One slice sampling update of each of n numbers that are independent given everything else."""
-    # `log_density`: of values and of their places in 0 .. n - 1, to their log densities, up to a constant a place. Stepping out and
-    # shrinkage of Neal (2003, Annals of Statistics 31, 705-767, figures 3 and 5), with at most 100 steps of the given width (about
-    # twice the standard deviation, for speed): leaves each density as it is if the width does not depend on the number itself.
+    # `log_density`: of values and of their places in 0 .. n - 1, up to a constant a place. Stepping out and shrinkage of Neal (2003,
+    # Annals of Statistics 31, 705-767, figures 3 and 5): right if the width does not depend on the number itself.
     n = len(start)
     level = log_density(start, np.arange(n)) - rng.exponential(size=n)
     left = start - width * rng.random(n)
@@ -314,13 +282,11 @@ def slice_draws(
 
 def slice_draw(log_density: Callable[[float], float], precision: float, rng: np.random.Generator) -> float:
     """The same of one number, from 0, by about the precision of its density."""
-    every = slice_draws(
-        lambda value, _: np.asarray([log_density(float(value[0]))]),
-        np.zeros(1),
-        slice_width(np.array([precision])),
-        rng,
-    )
-    return float(every[0])
+
+    def densities(values: Floats, _: Ints) -> Floats:
+        return np.asarray([log_density(float(values[0]))])
+
+    return float(slice_draws(densities, np.zeros(1), slice_width(np.array([precision])), rng)[0])
 
 
 def slice_width(precision: npt.NDArray[np.floating[Any]]) -> Floats:
@@ -353,9 +319,8 @@ def move_centre(
     rng: np.random.Generator,
 ) -> float:
     """Draw a shift of the centre of normal effects, along with which all effects that are not seen move."""
-    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another; those of
-    # other cells are known too well to be moved along. `away`: of a shift s, to the log likelihood of all effects that are not seen,
-    # at the effects plus s. `centre`: the centre, and mean and variance of its normal prior. `variance`: of the effects around it.
+    # Effects of cells that are 0 everywhere, which the prior alone places, and their centre and spread hold one another. `away`: the
+    # log likelihood of these effects plus a shift. `centre`: the centre, and mean and variance of its normal prior.
     (mean, prior_mean, prior_variance), known = centre, effects[seen] - centre[0]
     total = known.sum()
     precision = len(known) / variance + 1.0 / prior_variance
@@ -364,24 +329,26 @@ def move_centre(
 
 
 def move_spread(
-    deviations: Floats,
+    effects: Floats,
+    centre: float | Floats,
     away: Callable[[float], float],
     seen: Mask,
     variance: float,
     spread: float,
     rng: np.random.Generator,
-) -> float:
-    """Draw the logarithm of a factor of the spread of normal effects, by which the deviations of all that are not seen grow."""
-    # `deviations`: of the effects from their centres. `away`: of a factor, to the log likelihood of all effects that are not seen,
-    # where their deviations are so many times as large. `variance`, `spread`: the variance, and the root of its prior mean; it is
-    # inverse gamma.
+) -> tuple[Floats, float]:
+    """Draw a factor by which the spread of normal effects grows, and those that are not seen; effects and variance after it."""
+    # `away`: the log likelihood of these effects where their deviations are so many times as large. `spread`: the root of the prior
+    # mean of the variance, which is inverse gamma.
+    deviations = effects - centre
     known = 0.5 * float(np.square(deviations[seen]).sum()) + (FREEDOM - 1.0) * spread**2
     number = int(seen.sum()) + 2.0 * FREEDOM  # the density of the log variance has the power FREEDOM
 
     def log_density(r: float) -> float:
         return float(-number * r - known / variance * np.exp(-2.0 * r) + away(float(np.exp(r))))
 
-    return slice_draw(log_density, 2.0 * number, rng)
+    r = slice_draw(log_density, 2.0 * number, rng)
+    return np.where(seen, effects, centre + deviations * np.exp(r)), variance * np.exp(2.0 * r)
 
 
 def zeros_away(place: Floats, deviations: Floats, misses: Floats) -> Callable[[float], float]:

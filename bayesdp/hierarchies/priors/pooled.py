@@ -11,14 +11,13 @@ from scipy.special import betaln
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
-from bayesdp._validate import positive_real
+from bayesdp._validate import finite_real, positive_real
 from bayesdp.hierarchies.priors.base import (
     FREEDOM,
     GammaTerms,
     Hyper,
     draw_centre,
     draw_variance,
-    finite_number,
     free_cells,
     free_counts,
     gamma_terms,
@@ -52,7 +51,7 @@ def _lines_of(counts: Ints, free: Mask) -> Lines:
 @nb.njit(cache=True, error_model="numpy")
 def cell_terms(log_effect: Floats, log_shape: Floats, which: Ints, across: Floats, lines: Lines) -> Floats:
     """``sum over free cells of (x + r) log(1 + a b / r)`` for lines numbered `which` that have a shape r each."""
-    # `log_effect`, `log_shape`: logarithms of a and r, one for each of `which`. `across`, shape (m,): the effects b.
+    # `log_effect`, `log_shape`: of a and r, one for each of `which`. `across`, shape (m,): the effects b.
     free, start, place, value = lines
     out = np.empty(len(which))
     for j in range(len(which)):
@@ -114,10 +113,9 @@ class AreaAndCell:
     .. math:: \sigma_\alpha^2 \sim \text{InverseGamma}(3, 2\,\texttt{area\_spread}^2), \quad
         \sigma_\beta^2 \sim \text{InverseGamma}(3, 2\,\texttt{cell\_spread}^2), \quad \sigma_r^2 \sim \text{InverseGamma}(3, 2)
 
-    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs less (of 16 leaves of 252 cells two
-    thirds of this, of 400 a fifth), and fits worse where some shares differ much more between areas than others of the same size.
-    Sizes of areas it leaves to the cells: where one cell is nearly all of an area, they scatter as that cell does, and more than
-    in fact.
+    `VaryingShares` has one number in the place of the mean and the shape of a cell, costs less, and fits worse where some shares
+    differ much more between areas than others of the same size. `AreaAndCell` leaves sizes of areas to the cells: where one cell is
+    nearly all of an area, they scatter as that cell does, and more than in fact.
 
     Parameters
     ----------
@@ -128,8 +126,7 @@ class AreaAndCell:
 
     Notes
     -----
-    Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 18 draws. Only free cells count: see `CellPrior`.
+    Where most cells are empty, hyperparameters move more slowly than cells. Only free cells count: see `CellPrior`.
 
     Hyperparameters: ``area`` of each leaf, ``cell`` of each cell, ``area_mean`` (mu), ``area_variance``, ``cell_variance``,
     ``log_shape`` of each cell, ``shape_centre`` and ``shape_variance``.
@@ -147,7 +144,7 @@ class AreaAndCell:
     family: ClassVar[str] = "negbin"
 
     def __post_init__(self) -> None:
-        finite_number(self.log_mean, "log_mean")
+        finite_real(self.log_mean, "log_mean")
         positive_real(self.area_spread, "area_spread")
         positive_real(self.cell_spread, "cell_spread")
 
@@ -257,14 +254,15 @@ class AreaAndCell:
         level = move_centre(area_mean + cell, lambda s: away(cell + s, eta), seen, prior, across, rng)
         area, area_mean, cell = area + level, area_mean + level, np.where(seen, cell - level, cell)
         areas = np.exp(area)
-        r = move_spread(cell, lambda factor: away(cell * factor, eta), seen, across, self.cell_spread, rng)
-        cell, across = np.where(seen, cell, cell * np.exp(r)), across * np.exp(2.0 * r)
+        grown = move_spread(cell, 0.0, lambda factor: away(cell * factor, eta), seen, across, self.cell_spread, rng)
+        cell, across = grown
         s = move_centre(eta, lambda s: away(cell, eta + s), seen, (rho, 0.0, _LEVEL**2), between, rng)
         rho, eta = rho + s, np.where(seen, eta, eta + s)
         off = eta - rho
-        r = move_spread(off, lambda factor: away(cell, rho + off * factor), seen, between, _SHAPE_SPREAD, rng)
-        log_shape, shape_variance = np.where(seen, eta, rho + off * np.exp(r)), between * np.exp(2.0 * r)
-        return self._hyper(area, cell, area_mean, hyper["area_variance"], across, log_shape, rho, shape_variance)
+        eta, between = move_spread(
+            eta, rho, lambda factor: away(cell, rho + off * factor), seen, between, _SHAPE_SPREAD, rng
+        )
+        return self._hyper(area, cell, area_mean, hyper["area_variance"], across, eta, rho, between)
 
     def weights(self, tree: Tree, hyper: Hyper) -> tuple[Floats, Floats]:
         """``theta = log(mean / (mean + r))``, shape (T, C), and the shapes r, shape (1, C)."""
@@ -276,10 +274,9 @@ def _move_cells(
     eta: Floats, misses: Floats, centre: tuple[Floats, float, float], terms: GammaTerms, rng: np.random.Generator
 ) -> Floats:
     """Draw a shift of each cell, shape (C,): of its centre, and of its log shapes in all nodes."""
-    # In turn they move little: the nodes' log shapes hold their centre, which is a spread between nodes wide, and it holds them, also
-    # where the counts leave both free by much more. `eta`, shape (nodes, C): log shapes. `misses`, shape (nodes, C): sums of
-    # `log(1 - u)` over the leaves of a node in which the cell is free. `centre`: of each cell what its log shapes scatter around,
-    # shape (C,), and mean and variance of its normal prior. `terms`: the shape of node n and cell c is number `n C + c`.
+    # In turn they move little: the nodes' log shapes and their centre hold one another. `eta`, `misses`, shape (nodes, C): log shapes,
+    # and sums of `log(1 - u)` over the leaves of a node in which the cell is free. `centre`: of each cell what its log shapes scatter
+    # around, shape (C,), and mean and variance of its normal prior. `terms`: the shape of node n and cell c is number `n C + c`.
     nodes, cells = eta.shape
     (own, mean, variance), first = centre, np.arange(nodes)[:, None] * cells
 
@@ -299,8 +296,7 @@ SCALE_SHAPE = (math.log(2.0), 0.75)
 
 def _draw_typical(hyper: Hyper, prior: tuple[float, float], rng: np.random.Generator) -> dict[str, Floats]:
     """Draw what scales b scatter around, m and q of ``b / (1 + b) ~ Beta(m q, q)``, one after the other."""
-    # `hyper` has `log_scale` (log b), shape (T,), `typical_scale` (m) and `scale_shape` (q). `prior`: mean and standard deviation
-    # of log m; those of log q are `SCALE_SHAPE`.
+    # `prior`: mean and standard deviation of log m; those of log q are `SCALE_SHAPE`.
     log_scale, (mean, spread) = hyper["log_scale"], prior
     leaves = len(log_scale)
     ups, downs = -np.logaddexp(0.0, -log_scale).sum(), -np.logaddexp(0.0, log_scale).sum()
@@ -366,11 +362,8 @@ class VaryingShares:
 
     Notes
     -----
-    Only free cells count, for sizes and sums of shapes too: see `CellPrior`.
-
-    Where most cells are empty, hyperparameters move more slowly than cells: with 16 blocks of 252 cells, measured as in the
-    redistricting file, the slowest of them had one effective draw for each 13 draws, one for each 23 with two tracts as the `level`,
-    and one for each 30 with their four block groups.
+    Only free cells count, for sizes and sums of shapes too: see `CellPrior`. Where most cells are empty, hyperparameters move more
+    slowly than cells.
 
     Hyperparameters: ``log_scale`` of each leaf (log b), ``log_shape`` of each cell, or of each node and cell; ``typical_scale`` (m)
     and ``scale_shape`` (q); ``shape_centre`` and ``shape_variance``; with a level ``cell_centre`` of each cell and
@@ -394,8 +387,8 @@ class VaryingShares:
     def __post_init__(self) -> None:
         if self.level is not None and not isinstance(self.level, str):
             raise TypeError(f"level must be the name of a level of the tree, got {self.level!r}")
-        finite_number(self.log_scale, "log_scale")
-        finite_number(self.log_shape, "log_shape")
+        finite_real(self.log_scale, "log_scale")
+        finite_real(self.log_shape, "log_shape")
         for name in ("scale_spread", "spread", "within"):
             positive_real(getattr(self, name), name)
 
@@ -518,11 +511,9 @@ class VaryingShares:
         new, eta = dict(hyper), hyper["log_shape"].reshape(seen.shape)
         if self.level is not None:
             centre, within = hyper["cell_centre"], float(hyper["within_variance"])
-            deviation = eta - centre
-            away = zeros_away(np.broadcast_to(centre, eta.shape)[~seen], deviation[~seen], misses[~seen])
-            r = move_spread(deviation.reshape(-1), away, seen.reshape(-1), within, self.within, rng)
-            eta = np.where(seen, eta, centre + deviation * np.exp(r))
-            new["within_variance"] = np.asarray(within * np.exp(2.0 * r))
+            away = zeros_away(np.broadcast_to(centre, eta.shape)[~seen], (eta - centre)[~seen], misses[~seen])
+            eta, within = move_spread(eta, centre, away, seen, within, self.within, rng)
+            new["within_variance"] = np.asarray(within)
         cell = eta[0] if self.level is None else hyper["cell_centre"]
         known, mean, variance = seen.any(axis=0), float(hyper["shape_centre"]), float(hyper["shape_variance"])
         # All nodes' shapes of a cell move along with the cell's.
@@ -531,9 +522,8 @@ class VaryingShares:
         moved, mean = np.where(known, cell, cell + s), mean + s
         per_unit = (np.exp(eta - cell) * misses).sum(axis=0)
         away = zeros_away(np.asarray(mean), (moved - mean)[~known], per_unit[~known])
-        r = move_spread(moved - mean, away, known, variance, self.spread, rng)
-        moved = np.where(known, moved, mean + (moved - mean) * np.exp(r))
-        new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance * np.exp(2.0 * r))}
+        moved, variance = move_spread(moved, mean, away, known, variance, self.spread, rng)
+        new |= {"shape_centre": np.asarray(mean), "shape_variance": np.asarray(variance)}
         if self.level is not None:
             new["cell_centre"] = moved
         return new | {"log_shape": (eta + (moved - cell)).reshape(hyper["log_shape"].shape)}
