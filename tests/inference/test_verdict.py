@@ -78,8 +78,9 @@ class TestBadChains:
         assert own["message"].startswith("NOT converged, as far as can be told: R-hat up to ")
 
     def test_a_parameter_among_many_cells_keeps_a_limit_of_its_own(self):
-        cells = self.rng.normal(size=(2, 300, 3000))
-        rate = self.rng.normal(size=(4, 150))  # as two chains in halves, each with the mean that it is given
+        rng = np.random.default_rng(1)
+        rate = rng.normal(size=(4, 150))  # as two chains in halves, each with the mean that it is given
+        cells = rng.normal(size=(2, 300, 3000))
         rate += np.array([[0.0], [0.0], [0.35], [0.35]]) - rate.mean(axis=1, keepdims=True)
         rate = rate.reshape(2, 300)
         own = verdict(cells, rate=rate)

@@ -187,7 +187,7 @@ def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
     with pytensor.config.change_flags(numba__fastmath=True):
         with pm.Model():
             pm.Normal("mean")
-            bdp.sample(draws=5, tune=5, chains=1, cores=1, random_seed=7, progressbar=False, quiet=True)
+            bdp.sample(5, tune=5, chains=1, cores=1, random_seed=7, nuts_sampler="pymc", progressbar=False, quiet=True)
         running._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
         assert pytensor.config.numba__fastmath
     assert seen == [False, False]
