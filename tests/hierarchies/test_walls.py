@@ -108,7 +108,7 @@ def test_cells_and_sums_have_the_probabilities_of_enumeration(name):
             for value in np.unique(answers[:, i]):
                 expected = exact[answers[:, i] == value].sum()
                 means = (drawn[:, i] == value).reshape(BATCHES, -1).mean(axis=1)
-                error = max(means.std(ddof=1) / np.sqrt(BATCHES), np.sqrt(expected * (1.0 - expected) / SWEEPS))
+                error = max(means.std(ddof=1) / np.sqrt(BATCHES), np.sqrt(expected * max(0.0, 1.0 - expected) / SWEEPS))
                 assert abs(means.mean() - expected) < FAR * error + 1e-12, (i, value)
     # Answers are kept up to date.
     rows, published = tree.walls.rows[:, 0].copy(), tree.walls.rows[:, 1] < 2**30
