@@ -71,7 +71,7 @@ def test_margins_too_large_for_the_sum_are_refused_before_the_memory_is_gone() -
     assert few.pvalue == pytest.approx(chance @ tails, rel=1e-9)
 
 
-@pytest.mark.parametrize(("f", "margins"), zip(TRADEOFFS, MARGINS, strict=True), ids=str)
+@pytest.mark.parametrize(("f", "margins"), [*zip(TRADEOFFS, MARGINS, strict=True)], ids=str)
 @pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.97])
 def test_semi_dp_size_and_unbiasedness(f: TradeOff, margins: tuple[int, int, int], alpha: float) -> None:
     for null in (1.0, 0.3):

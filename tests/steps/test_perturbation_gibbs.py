@@ -17,7 +17,6 @@ from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
 from tests.inference.oracle import counts_model
-from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_of_tallies
 
 AREAS = {"area": ["a", "b", "c"]}
@@ -112,7 +111,7 @@ def test_counts_and_law_in_turns(case: str) -> None:
     law, values, total = CASES[case]
     model = model_of(released(law, values, total))
     with model:
-        step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1), compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1))
     assert [own.name for own in step.tables[0]._laws] == ["noisy_law"]
     chains = []
     for seed in range(2):
@@ -139,7 +138,7 @@ def test_laws_that_something_else_depends_on_are_left_to_their_own_step() -> Non
     law, values, total = CASES["total"]
     with model_of(released(law, values, total)) as model:
         pm.Potential("peak", 3.0 * model["noisy_law"][-1, 1])
-        step = FiberGibbs(rng=np.random.default_rng(1), compile_kwargs={"mode": PYTHON})
+        step = FiberGibbs(rng=np.random.default_rng(1))
     assert step.tables[0].exact_conditional
     assert not step.tables[0]._laws
 

@@ -17,7 +17,6 @@ from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm
 from bayesdp.fibers.windows import Gaps
 from bayesdp.inference import FiberGibbs
 from tests.inference.oracle import counts_model
-from tests.noise.contract.mass_checks import PYTHON
 from tests.noise.perturbed.records import log_by_records, ten_five_rule
 
 GAPPED = bdp.noise.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
@@ -57,7 +56,7 @@ def impossible(release, table):
 def step_of(release, rate=6.0):
     model = model_of(release, rate)
     with model:
-        return model, FiberGibbs(compile_kwargs={"mode": PYTHON})
+        return model, FiberGibbs()
 
 
 def assert_possible(release, *, chains=3, draws=20, starts=()):
@@ -252,7 +251,7 @@ def test_a_search_that_is_stopped_names_what_stays_forbidden(monkeypatch):
     model = model_of(bdp.Release.from_published(frame, [cells, rounded], [total]))
     monkeypatch.setattr("bayesdp.fibers.fiber.LONGEST", 0.0)
     with model, pytest.raises(ValueError, match=r"no first table of x.*in 0 s.*initvals") as error:
-        FiberGibbs(compile_kwargs={"mode": PYTHON})
+        FiberGibbs()
     assert re.search(r"forbade longest in a search by moves: (a=a\d \(published 7\)(; )?){3};", str(error.value)), (
         error.value
     )
