@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayesdp as bdp
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", ROOT.parent / "shared/data"))
+TENURES = SHARED / "statsnz2013/tenure_by_electorate.csv"
+ABS = SHARED / "abs2016_working_population"
 
 
 @pytest.fixture(scope="module")
 def work():
     return import_module("models.working_population")
+
+
+@pytest.fixture(scope="module")
+def electorates():
+    return import_module("models.electorates")
+
+
+def fit(model, **how):
+    with model:
+        tree = bdp.sample(chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, **how)
+    return tree["posterior"].dataset["x"].values
+
+
+def flat(draws):
+    return draws.reshape(-1, *draws.shape[2:])
 
 
 LAW = bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=3)
@@ -54,21 +77,91 @@ def test_sums_by_hand(work):
     assert own["smallest"].values.tolist() == [30, 0]
 
 
+def test_all_numbers_of_an_area_are_left_out(work):
+    release = bdp.datasets.working_population(levels=["SA3", "SA4"], within="701")
+    given, hidden = work.without_areas(release, ["70103"])
+    assert sum(int((~own.unmeasured).sum()) for own in hidden) == 210
+    assert sum(int(own.unmeasured.sum()) for own in given.measurements) == 210
+    cells = release.measurements[0].labelled.sel(SA3_CODE_2016="70103")
+    np.testing.assert_array_equal(np.asarray(hidden[0].values)[2], cells)
+    assert [own.query.dims[0] for own in given.measurements][8:] == ["SA4_CODE_2016"] * 8
+    # What is left of the SA4 for the area that is not published: 55,... less the three others.
+    totals = {own.query.dims: own.values for own in release.measurements}
+    left = int(totals["SA4_CODE_2016",][0]) - int(totals["SA3_CODE_2016",][[0, 1, 3]].sum())
+    assert work._persons(given).tolist()[2] == left
+
+
+def test_full_time_share_of_women(work):
+    frame = {
+        "SA3_CODE_2016": ["a", "b", "c"],
+        "sex": ["M", "F"],
+        "age": ["50_54", *work.OVER_55],
+        "status": ["EWFT", "EWPT"],
+    }
+    counts = xr.DataArray(np.ones((1, 3, 2, 6, 2), dtype=int), dims=("draw", *frame), coords=frame)
+    counts[0, 0, 1, 1:, 0] = 3  # area a: 15 full time, 5 part time
+    counts[0, 2, 1, 1:] = 0  # area c: nobody
+    found = work.full_time_share(counts)
+    assert found["SA3_CODE_2016"].values.tolist() == ["a", "b"]
+    assert found["share"].values.tolist() == [[0.75, 0.5]]
+    assert found["rank"].values.tolist() == [[1, 2]]
+
+
+@pytest.mark.skipif(not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder")
+def test_tenures_with_sums_of_kinds(electorates):
+    release = electorates.tenures(TENURES)
+    assert release.frame.shape == (64, 10)
+    cells, kinds, stated, people = (own.values for own in release.measurements)
+    # Auckland Central, as the file has it.
+    assert cells[0].tolist()[:3] == [6954, 5010, 285]
+    assert kinds[0].tolist()[:3] == [12252, 31047, 7293]
+    assert (stated[0, 0], people[0]) == (50595, 55218)
+    for own in release.measurements[1:]:
+        sums = (own.query.matrix @ cells.reshape(-1)).reshape(own.values.shape)
+        assert np.abs(np.where(own.unmeasured, 0, sums - own.values)).max() <= 2 * 7
+
+
+def within_three_deviations(own):
+    """Hits against the sum of the intervals' probabilities, as if numbers were independent: false alarms below 1 %."""
+    p = own["probability"].values
+    return abs(own["held"].values.sum() - p.sum()) <= 3 * np.sqrt((p * (1 - p)).sum()) + 1
+
+
 @pytest.mark.slow
-def test_totals_of_electorates_that_were_left_out():
+@pytest.mark.parametrize("sheet", ["general", "Māori"])
+def test_totals_of_electorates_that_were_left_out(electorates, sheet):
     """Totals of both sexes and of all electorates, of which the posterior has seen none: in intervals of 50, 90 and 95 %."""
-    electorates = import_module("models.electorates")
-    given, hidden = electorates.leave_out(bdp.datasets.statsnz_age_by_sex("general"), 1, 4, 5, 7)
-    with electorates.build_model(given, variation=0.4):
-        tree = bdp.sample(
-            250, tune=250, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True, fiber_gibbs={"sweeps": 5}
-        )
-    draws = tree["posterior"].dataset["x"].values
+    given, hidden = electorates.leave_out(bdp.datasets.statsnz_age_by_sex(sheet), 1, 4, 5, 7)
+    draws = flat(fit(electorates.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 5}))
     for level in (0.5, 0.9, 0.95):
-        own = electorates.predict(hidden, draws.reshape(-1, *draws.shape[2:]), level)
-        p = own["probability"].values
-        # As if numbers were independent: false alarms below 1 %.
-        assert abs(own["held"].values.sum() - p.sum()) <= 3 * np.sqrt((p * (1 - p)).sum()) + 1
+        assert within_three_deviations(electorates.predict(hidden, draws, level))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder")
+def test_sums_of_tenures_that_were_left_out(electorates):
+    given, hidden = electorates.leave_out(electorates.tenures(TENURES), 1, 2, 3)
+    draws = flat(fit(electorates.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 5}))
+    for level in (0.5, 0.9, 0.95):
+        assert within_three_deviations(electorates.predict(hidden, draws, level))
+
+
+@pytest.mark.slow
+def test_larger_areas_that_were_left_out(work):
+    """Given SA3 of the Australian Capital Territory only: 840 numbers of SA4 and of the state, some known for certain."""
+    given, hidden = work.leave_out(bdp.datasets.working_population(within="8"), "SA4_CODE_2016", "STE_CODE_2016")
+    draws = flat(fit(work.build_model(given, variation=0.4), draws=250, tune=250, fiber_gibbs={"sweeps": 15}))
+    for level in (0.5, 0.9, 0.95):
+        own, simple = work.predict(given, hidden, draws, level), work.by_hand(given, hidden, level)
+        assert own.sizes["answer"] == simple.sizes["answer"] == 840
+        assert within_three_deviations(own)
+        assert abs(float(own["held"].mean() - own["probability"].mean())) < 0.015
+        widths = [float((found["upper"] - found["lower"]).mean()) for found in (own, simple)]
+        assert widths[0] < 0.7 * widths[1]
+
+
+CYCLONES = SHARED / "wikimedia_dp/australia_cyclones.csv"
+SAMPLER = {"chains": 2, "cores": 1, "random_seed": 1, "quiet": True, "progressbar": False, "nuts_sampler": "pymc"}
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +208,51 @@ def test_absent_days_that_were_no_candidates_have_at_most_150_views(views, file)
         views.read_release(file, ["Storm"], "2023-02-04", "2023-02-08", absent="zero")
     with pytest.raises(ValueError, match=r"no line of the pages \['Nothing'\]"):
         views.read_release(file, ["Nothing"], "2023-02-04", "2023-02-08")
+
+
+def test_the_file_that_is_written_has_what_is_above_the_threshold(views, tmp_path):
+    truth = views.true_views()
+    views.write_file(truth, tmp_path / "v.csv", seed=5)
+    release = views.read_release(tmp_path / "v.csv", ["A storm", "Storms"], views.FIRST, views.LAST)
+    change = list(truth["date"].values).index("2023-02-06")
+    before, after = (own.published for own in release.measurements)
+    assert np.nanmin(before) > 450
+    assert np.nanmin(after) > 90
+    assert np.isnan(before[:, change:]).all()
+    assert np.isnan(after[:, :change]).all()
+    off = np.where(np.isnan(before), after, before) - truth.values
+    assert 5 < np.nanstd(off) < 40
+    assert (truth.values[np.isnan(off)] < 600).all()
+
+
+@pytest.mark.slow
+def test_the_total_of_an_event_holds_the_truth(views):
+    release, event = views.make_release(seed=7), ("A storm", "2023-02-03", views.LAST)
+    with views.build_model(release):
+        tree = bdp.sample(200, tune=300, **SAMPLER)
+    total = views.event_total(tree["posterior"].dataset["x"], *event)
+    low, high = total.quantile([0.005, 0.995]).values
+    stated, absent = views.published_sum(release, *event)
+    assert low <= int(views.event_total(views.true_views(), *event)) <= high
+    assert absent > 0
+    assert stated < float(total.mean())  # absent days had views, too
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not CYCLONES.is_file(), reason="the views of cyclone pages are not here")
+def test_a_cyclone_that_was_seen_under_two_laws(views):
+    pages, event = ["Cyclone Freddy", "Cyclone Gabrielle"], ("Cyclone Freddy", "2023-02-06", "2023-03-25")
+    release = views.read_release(CYCLONES, pages, "2023-02-01", "2023-03-25")
+    assert [own.law.below for own in release.measurements] == [451, 90]
+    stated, absent = views.published_sum(release, *event)
+    assert (stated, absent) == (21_028, 15)
+    with views.build_model(release):
+        tree = bdp.sample(300, tune=300, **SAMPLER)
+    x = tree["posterior"].dataset["x"]
+    low, high = views.event_total(x, *event).quantile([0.05, 0.95]).values
+    # Noise of 33 days has a standard deviation of 105; 15 absent days have from 0 to about 90 views each.
+    assert stated - 2 * 105 < low < high < stated + 2 * 105 + 15 * 90
+    assert 300 < high - low < 1000
+    absent_days = x.sel(page_name="Cyclone Freddy", date=slice("2023-02-06", "2023-02-17"))
+    assert float(absent_days.quantile(0.99)) < 150
+    assert float(x.sel(page_name="Cyclone Freddy", date="2023-02-05").quantile(0.9)) > 150  # under 451 that day
