@@ -402,6 +402,13 @@ class _Folder(Journal):
 
     folder: Path | None = None
 
+    def _check_before_beginning(self) -> None:
+        left = [] if self.folder is None else sorted(self.folder.glob("[0-9]*.nc"))
+        if left:
+            raise ValueError(
+                f"{str(self.folder)!r} has posteriors of another run, {left[0].name!r} first: name another folder"
+            )
+
     def _check_before_going_on(self) -> None:
         """Find the posteriors; where others are to be added, each is read first: a folder that is refused is left as it was."""
         names = self.about["names"]

@@ -217,6 +217,7 @@ class Journal:
         content, first = self._opened.read(), _line(head)
         begun = content.rstrip(b"\0")
         if len(begun) < len(first) and first.startswith(begun):  # nothing, or a torn part of our own first line
+            self._check_before_beginning()
             self._opened.truncate(0)
             self._append(head)
             return
@@ -229,6 +230,9 @@ class Journal:
         """Let other processes write to the file, and nothing of this one any more."""
         if self.path is not None:
             self._opened.close()
+
+    def _check_before_beginning(self) -> None:
+        """Refuse here what is left of another run."""
 
     def _check_before_going_on(self) -> None:
         """Refuse here what else belongs to the run, while nothing has been changed."""

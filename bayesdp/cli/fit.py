@@ -237,16 +237,17 @@ def check_resume(args: argparse.Namespace) -> bool:
         raise ValueError(
             "--resume goes on with the draws of a run that was stopped, --force begins anew: give one of them"
         )
+    goes_on = args.resume and os.path.lexists(args.output)
+    replaced = bool(args.force or goes_on)
+    check_output_file(args.output, (".nc",), "a posterior is written to a .nc file", force=True)
     held = holds_draws(args.partial)
     if held and not (args.resume or args.force):
         raise FileExistsError(
             f"{str(args.partial)!r} has draws of a run that did not end: --resume goes on with them, --force removes them and begins "
             "anew"
         )
-    goes_on = args.resume and os.path.lexists(args.output)
     if goes_on:
         _check_interrupted(args, held)
-    replaced = bool(args.force or goes_on)
     check_output_file(args.output, (".nc",), "a posterior is written to a .nc file", force=replaced)
     return replaced
 

@@ -25,7 +25,7 @@ POST_PROCESSED = "made whole, nonnegative and consistent by the TopDown algorith
 """The attribute ``postprocessing`` of tables from demonstration files."""
 
 _LICENCE = "That of the file: it is the user's own"
-_NAME = r".+", "a name must not be empty"
+_NAME = r"(?s:.+)", "a name must not be empty"
 _STATE_CODE, _COUNTY_CODE = ((rf"\d{{{n}}}", f"a code must have {n} digits (leading zeros count)") for n in (2, 3))
 # Below 2**53, so that a count is exact as float64 too.
 _COUNT = r"\d{1,15}", "a count must be a whole number of at least 0, written in at most 15 digits and no other sign"

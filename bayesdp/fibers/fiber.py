@@ -416,7 +416,7 @@ def enumerate_fiber(fiber: Fiber, limit: int = 1_000_000, *, work: int | None = 
         for value in range(int(lower[position]), int(upper[position]) + 1):
             yield from fill(position + 1, partial + matrix[:, position] * value, [*table, value])
 
-    tables = list(islice(fill(0, np.zeros(len(matrix)), []), limit + 1))
+    tables = list(islice(fill(0, np.zeros(len(matrix)), []), int(limit) + 1))
     if len(tables) > limit:
         raise ValueError(f"the fiber has more than {limit} tables")
     return np.array(tables, dtype=np.int64).reshape(len(tables), *fiber.frame.shape)

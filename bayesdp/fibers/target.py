@@ -30,10 +30,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Mask
+from bayesdp._validate import choice
 from bayesdp.fibers.fiber import Fiber
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.classes import gather_classes
-from bayesdp.fibers.kernel.state import State, add_gaussian, clear_noise, new_state, set_counts, set_laplace, set_prior
+from bayesdp.fibers.kernel.state import (
+    FAMILIES,
+    State,
+    add_gaussian,
+    clear_noise,
+    new_state,
+    set_counts,
+    set_laplace,
+    set_prior,
+)
 from bayesdp.fibers.windows import Gaps, NoiseTerm, bent, without_infinities
 from bayesdp.invariants import Invariants, row_keys
 from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
@@ -191,6 +201,9 @@ class Target:
     bounded: bool = False  # whether the prior bounds cells from above, with which Markov bases need not connect
     open: bool = False  # whether other parts of the posterior may forbid tables in unknown ways: random sums of moves are mixed in
     spread: float = np.inf  # variance of a cell under the prior, as far as known, beside which answers are precise
+
+    def __post_init__(self) -> None:
+        choice(self.family, tuple(FAMILIES), "family")
 
     @property
     def fiber_moves(self) -> Moves:

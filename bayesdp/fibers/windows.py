@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.optimize import LinearConstraint
 
 from bayesdp._arrays import Floats, Ints, Mask
+from bayesdp._validate import choice
 from bayesdp.fibers.kernel.state import IMPOSSIBLE
 from bayesdp.queries import Query
 
@@ -133,6 +134,9 @@ class NoiseTerm:
     laws: Ints | None = None
     changing: bool = False  # whether the log-masses are parameters, which `Target.set_noise` takes in place of a scale
     by_law: Callable[[Ints], float] | None = None  # the log-likelihood of the true answers by the law itself
+
+    def __post_init__(self) -> None:
+        choice(self.kind, ("l1", "l2", "gaussian", "windows"), "kind")
 
     @property
     def on_cells(self) -> bool:

@@ -14,6 +14,7 @@ import os
 import pickle
 import re
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -116,9 +117,8 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
         with damaged(path):
             return read()
     # Memory that both have, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. It takes
-    # what is written only, and is no file: files may have a limit (ulimit -f). Arrays stay in it, until the last of them goes.
-    shared = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    answer = mmap.mmap(-1, limits.memory + _LIBRARIES, flags=shared)
+    # what is written only, and is no file: files may have a limit (ulimit -f).
+    answer = _shared(limits.memory + _LIBRARIES, path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
         child = os.fork()
@@ -132,8 +132,20 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     error, rest, places = pickle.load(answer)
     if error:
         raise ValueError(error)
-    found: T = pickle.loads(rest, buffers=[memoryview(answer)[slice(*place)] for place in places])
+    # Copies, of which later forks of this process have their own.
+    found: T = pickle.loads(rest, buffers=[bytearray(memoryview(answer)[slice(*place)]) for place in places])
     return found
+
+
+def _shared(size: int, path: str | os.PathLike[str]) -> mmap.mmap:
+    """Memory that a child has as well; less than asked for where the system has no such addresses."""
+    lazily = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)  # without a name in Python 3.12
+    while size >= _MB:
+        try:
+            return mmap.mmap(-1, size, flags=mmap.MAP_SHARED | mmap.MAP_ANONYMOUS | lazily)
+        except (OSError, OverflowError):
+            size //= 2
+    raise ValueError(_line(path, "there is no memory to read it"))
 
 
 def _end_of(child: int) -> int:
@@ -198,10 +210,12 @@ def _write(answer: mmap.mmap, error: str, value: object) -> None:
     for raw in (array.raw() for array in arrays):
         places.append((begin := -(-end // 64) * 64, end := begin + raw.nbytes))
         if end > len(answer):
-            raise MemoryError
+            raise MemoryError("the answer is too large")
         answer[begin:end] = raw
-    answer.seek(end)
-    pickle.dump((error, rest, places), answer)
+    written = pickle.dumps((error, rest, places))
+    if end + len(written) > len(answer):
+        raise MemoryError("the answer is too large")
+    answer[end : end + len(written)] = written
     answer[:8] = end.to_bytes(8, "little")
 
 

@@ -149,8 +149,8 @@ def new_summary(where: Ints, draws: int, counts: int, bins: int, batches: int) -
 
 def bytes_per_cell(draws: int, counts: int, bins: int, batches: int) -> int:
     """Bytes that a chain keeps of a cell that can move, beside its place; they do not grow with the number of draws."""
-    made = new_summary(np.zeros(1, dtype=np.int64), draws, counts, bins, batches)
-    return sum(array.nbytes for array in made[1:])
+    counter = 2 if draws < 2**16 else 4
+    return 24 + counter * (counts + 1 + bins) + 16 + 4 * batching(draws, batches)[1]
 
 
 @nb.njit(cache=True, nogil=True)
@@ -238,9 +238,15 @@ class Recorder:
         """Add the answers for a table to zeros, shape (rows,); `cells` is `occupied(counts)`."""
         leaf, cell, count = cells
         for rows, of_leaf, of_cell in self._sums:
-            np.add.at(answers[rows], of_leaf[leaf] + of_cell[cell], count)
+            _add_sums(leaf, cell, count, of_leaf, of_cell, answers[rows])
         for rows, part in self._rows:
             answers[rows] += part.matrix @ self._tree.in_frame(counts)
+
+
+@nb.njit(cache=True, nogil=True)
+def _add_sums(leaf: Ints, cell: Ints, count: Ints, of_leaf: Ints, of_cell: Ints, answers: Ints) -> None:
+    for i in range(len(leaf)):
+        answers[of_leaf[leaf[i]] + of_cell[cell[i]]] += count[i]
 
 
 def _row_of(part: SumPart, tree: Tree) -> tuple[Ints, Ints]:

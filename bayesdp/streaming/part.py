@@ -280,7 +280,12 @@ class Budget:
     @property
     def total(self) -> int:
         """The most at any time: when chains start, when they draw, and when their draws are summarised."""
-        phases = (self.kernel + self.start, self.kernel + self.cells, self.cells + self.pooled, self.result)
+        phases = (
+            self.kernel + self.start,
+            self.kernel + max(self.cells, self.states),
+            self.cells + self.pooled,
+            self.result,
+        )
         return max(phases) + self.record
 
     def check(self, plan: Plan) -> None:

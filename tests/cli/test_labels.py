@@ -231,3 +231,9 @@ def test_what_pymc_logs(capsys):
     finally:
         logger.removeHandler(handler)
     assert "NUTS: [cou\\x1b[31mnty_effect]\n" in capsys.readouterr().err
+
+
+def test_nothing_is_printed_but_by_two_functions():
+    folder = Path(bdp.__file__).parent / "cli"
+    own = {path.name for path in folder.glob("*.py") if "print(" in path.read_text(encoding="utf-8")}
+    assert own == {"errors.py", "demo.py"}  # the demonstration prints its own tables only

@@ -402,3 +402,13 @@ def test_the_tables_of_new_zealand_are_rounded_at_random(at_random):
     assert (found.pvalue > 0.5) == at_random
     assert (found.table["impossible"].sum() > 5) != at_random
     assert len(values) > 1000
+
+
+@pytest.mark.filterwarnings("ignore::bayesdp.consistency.PostProcessedWarning")
+@pytest.mark.parametrize("most", [3, 2])
+def test_australian_tables_are_compatible_with_deviations_up_to_3_and_not_2(most):
+    steps = range(-most, most + 1)
+    rows = np.array([[float(x + d >= 0) for d in steps] for x in range(21 - most)])
+    law = N.CellKey(ptable=N.TransitionTable(steps, rows / rows.sum(axis=1, keepdims=True), period=1))
+    found = law_check(bdp.datasets.working_population(law, levels=("SA3",)).measurements, [])
+    assert (found.pvalue > 1e-4, bool(found.table["impossible"].any())) == (most == 3, most == 2)

@@ -4,6 +4,8 @@ A right sampler fails one test in ten thousand; the bits have seeds."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 import random
 import sys
@@ -188,3 +190,19 @@ def test_with_a_generator_a_chain_or_another_lattice_the_caveats_stay():
     for release in (chain, *(own.release(np.full(own.frame.shape, 5)) for own in others)):
         assert {FLOATING_POINT_CAVEAT, GENERATOR_CAVEAT} <= set(release.guarantee.caveats)
         assert not any("integer arithmetic only, from" in sentence for sentence in release.guarantee.caveats)
+
+
+def test_no_float_is_in_the_way_of_the_noise():
+    # Types of what the source shows: no float literal, no true division except of fractions, nothing of `math` that
+    # gives floats, no NumPy arithmetic or generator.
+    tree = ast.parse(inspect.getsource(secure))
+    for node in ast.walk(tree):
+        assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), ast.unparse(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "math":
+            assert node.attr in {"isqrt"}, ast.unparse(node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
+            assert node.attr in {"zeros", "int64"}, ast.unparse(node)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float":
+            assert ast.unparse(node) == "float(scale)", (
+                "only the scale that is given is a float, and is then a fraction"
+            )

@@ -38,7 +38,7 @@ pytestmark = [
 
 
 def test_no_file_does_harm(tmp_path):
-    """Refused with one line that names the file, or accepted and the same again: within 2 s and 400 MB, and nothing else."""
+    """Refused with one line that names the file, or accepted and the same again: within 2 s and 600 MB, and nothing else."""
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "tests.storage.fuzz.run", "--cases", str(CASES)),

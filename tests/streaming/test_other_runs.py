@@ -143,3 +143,27 @@ def test_a_second_process_in_the_folder_is_refused_until_the_first_is_dead(count
         other.kill()
         other.join()
     bdp.fit_parts(**COUNTRY, folder=country, resume=True, quiet=True)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda place: bdp.fit_hierarchy(**HIERARCHY, journal=place, quiet=True, cores=1),
+        lambda place: bdp.fit_parts(**COUNTRY, folder=place, quiet=True),
+    ],
+    ids=["hierarchy", "parts"],
+)
+def test_the_folder_is_locked_while_the_run_goes_on(run, tmp_path, monkeypatch):
+    seen, save, lock = [], np.savez, tmp_path / "run" / "lock"
+
+    def kept_out():
+        other = multiprocessing.get_context("fork").Process(target=lambda: locked(lock).close())
+        other.start()
+        other.join(60)
+        return other.exitcode
+
+    monkeypatch.setattr(np, "savez", lambda *args, **more: (seen.append(kept_out()), save(*args, **more)))
+    run(tmp_path / "run")
+    assert set(seen) == {1}
+    assert kept_out() == 0

@@ -220,6 +220,8 @@ class Limits:
             )
         sums = np.zeros([len(own.members) for own in joined], dtype=np.int64)
         np.add.at(sums, np.ix_(*(own.groups_in(new) for own, new in zip(bins, joined, strict=True))), values)
+        if sums.min(initial=0) < 0:  # beyond 2**63
+            raise ValueError(f"constraints of {self.spine.nodes[level][node]}: sums of {what} are too large")
         nodes = len(self.spine.nodes[level])
         empty = np.full((nodes, *sums.shape), _NOT_STATED[sign], dtype=np.int64)
         self.parts.setdefault((level, name, sign, joined), empty)[node] = sums

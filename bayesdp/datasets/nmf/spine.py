@@ -256,6 +256,8 @@ def exact_totals(
     # `totals`: "US", two digits of a state, five of a county, or a geocode -> persons (or units).
     masks = {str(key): _leaves(str(key), spine, folder, prefixes) for key in totals}
     values = {str(key): nonnegative_integer(value, f"totals[{str(key)!r}]") for key, value in totals.items()}
+    if len(masks) < len(totals):
+        raise ValueError(f"totals states an area twice, as a number and as text: {shown(totals)}")
     whole = [values[key] for key, mask in masks.items() if mask.all()]
     found = [Exact(Totals(frame), value) for value in whole[:1]]
     if len(set(whole)) > 1:
