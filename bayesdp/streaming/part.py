@@ -269,7 +269,8 @@ class Budget:
         return cls(
             kernel=running * own,
             start=8 * _START * size,
-            cells=plan.chains * free * (kept + 8) + 8 * free,  # with the starts
+            cells=plan.chains * (free * (kept + 8) + 16 * size)
+            + 8 * free,  # with the starts, and tables between two tasks
             record=3 * 8 * plan.chains * plan.draws * recorded,  # kept, put together, and diagnosed
             result=own_result * size + max(diagnosed, 8 * _LIMITS * size),
             pooled=wide * free,
@@ -282,7 +283,7 @@ class Budget:
         """The most at any time: when chains start, when they draw, and when their draws are summarised."""
         phases = (
             self.kernel + self.start,
-            self.kernel + max(self.cells, self.states),
+            self.kernel + self.cells,
             self.cells + self.pooled,
             self.result,
         )
