@@ -26,7 +26,7 @@ _COMPILED = (
     *(
         f"bayesdp/{name}"
         for name in (
-            "_random.py",
+            "_numba.py",
             "moves",
             "fibers",
             "lattices",

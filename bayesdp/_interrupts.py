@@ -1,36 +1,25 @@
-"""What must not end a run, or end it in good order: interrupts, a closed terminal, workers, freed memory, a full disk.
+"""What must not end a run, or end it in good order: interrupts, a closed terminal, workers, freed memory.
 
 Ctrl-C (SIGINT) means an interrupt where Python's own handler is in place. The command line adds SIGTERM, which batch schedulers send,
 and SIGHUP, for a terminal that was closed (`bayesdp.cli.errors`). The library never does: these signals are the user's.
-
-Compiled code on disk saves time, and work goes on without it: in Numba an error there (a full disk, a file that lost its end) is an
-error of whatever function was called first.
 """
 
 from __future__ import annotations
 
-import importlib
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, wraps
-from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
-
-from bayesdp._text import printable
 
 _MEANT = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that may mean an interrupt; Windows has no SIGHUP."""
 
 _SECONDS = 1.0
 """How often a process looks whether it has another parent."""
-
-_log = logging.getLogger(__name__)
 
 
 class Received:
@@ -212,86 +201,3 @@ def give_back() -> bool:
 
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # none with other C libraries
     return trim is not None and bool(trim(0))
-
-
-_state = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
-"""Of this process: how many `dispensable_caches` are open, and which folders they warned of."""
-
-
-@contextmanager
-def dispensable_caches() -> Iterator[None]:
-    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
-    # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
-    # the code that it names, and would take an older file of that name for the code.
-    with _state.lock:
-        _replace()
-        _state.inside += 1
-    try:
-        yield
-    finally:
-        with _state.lock:
-            _state.inside -= 1
-            if not _state.inside:
-                _state.warned.clear()
-
-
-@cache
-def _replace() -> None:
-    """Wrap numba's two methods that touch the disk, and add a last resort to its choice of folders."""
-    caching: Any = importlib.import_module("numba.core.caching")
-
-    class Nowhere:
-        """The last locator that numba tries: no folder can be written to, so nothing is stored. Without it numba raises an error."""
-
-        @classmethod
-        def from_function(cls, py_func: Any, py_file: str) -> Any:
-            if not _state.inside:
-                return None
-            from numba import config
-
-            _tell(str(vars(config)["CACHE_DIR"] or Path(py_file).parent), "cannot be written to")
-            return cls()
-
-        def get_cache_path(self) -> str:
-            return ""
-
-        def get_source_stamp(self) -> int:
-            return 0
-
-        def get_disambiguator(self) -> str:
-            return ""
-
-    def sparing(whole: Callable[..., Any], done: str) -> Callable[..., Any]:
-        @wraps(whole)
-        def spared(self: Any, *args: Any) -> Any:
-            if isinstance(self._impl.locator, Nowhere):
-                return None
-            try:
-                return whole(self, *args)
-            except Warning:  # where a user makes errors of warnings
-                raise
-            except Exception as error:  # what is wrong with a pickle can be anything
-                if not _state.inside:
-                    raise
-                with suppress(OSError):
-                    Path(self._cache_file._index_path).unlink(missing_ok=True)
-                why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
-                _tell(str(self.cache_path), f"cannot be {done} ({printable(why)})")
-                return None
-
-        return spared
-
-    caching.Cache.save_overload = sparing(caching.Cache.save_overload, "written to")
-    caching.Cache.load_overload = sparing(caching.Cache.load_overload, "read")
-    caching.CacheImpl._locator_classes.append(Nowhere)
-
-
-def _tell(folder: str, what: str) -> None:
-    with _state.lock:
-        if folder in _state.warned:
-            return
-        _state.warned.add(folder)
-    _log.warning(
-        "%s, the folder of compiled code, %s. Work goes on; what is not there is compiled again, now and in later runs",
-        printable(folder), what,
-    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.fibers.kernel.state import FAMILIES, State, new_state, set_counts, set_laplace, set_prior
 from bayesdp.fibers.kernel.sweep import sweep
 from bayesdp.invariants import Invariants

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.projected_laplace import blocks_density, directions_of, sweep
 from bayesdp.queries import Margins

@@ -15,7 +15,7 @@ import numba
 import pytest
 from numba.core import caching
 
-from bayesdp._interrupts import dispensable_caches
+from bayesdp._numba import dispensable_caches
 
 SOURCE = "import numba\n@numba.njit(cache=True)\ndef plus(x):\n    return x + {}\n"
 _times = itertools.count(10**9, 10)

@@ -24,11 +24,11 @@ import cloudpickle
 
 from bayesdp import _text, _validate
 from bayesdp._interrupts import (
-    dispensable_caches,
     end_with_parent,
     helpers_outlive_hangup,
     leave_signals_to_the_main_process,
 )
+from bayesdp._numba import dispensable_caches
 from bayesdp._validate import shown
 from bayesdp.inference.runs.running import ProgressLines, dask_executor
 from bayesdp.storage.journal import difference, locked

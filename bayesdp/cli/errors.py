@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Never
 
-from bayesdp._interrupts import dispensable_caches, handled, interrupt, received, tell
+from bayesdp._interrupts import handled, interrupt, received, tell
 from bayesdp._text import printable, printable_lines
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
 
     Outputs are written in one step, so that one which has changed since the beginning was written, and is complete.
     """
+    from bayesdp._numba import dispensable_caches  # `bayesdp --help` does without Numba
+
     before = _outputs(args)
     try:
         with dispensable_caches():

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple, override
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
-from bayesdp._numba import compiled
-from bayesdp._random import exponential, seed_state, uniform
+from bayesdp._numba import compiled, exponential, seed_state, uniform
 from bayesdp.fibers.kernel.classes import apart
-from bayesdp.fibers.kernel.occupied_moves import occupied_moves_of, take_occupied_moves
+from bayesdp.fibers.kernel.occupied_moves import take_occupied_moves
 from bayesdp.fibers.kernel.state import (
     FAMILIES,
     IMPOSSIBLE,
@@ -41,6 +40,7 @@ from bayesdp.fibers.kernel.state import (
     WINDOW_START,
     WINDOW_WEIGHT,
     State,
+    occupied_moves_of,
 )
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
 from bayesdp.fibers.target import Target

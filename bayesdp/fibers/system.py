@@ -429,3 +429,55 @@ def conflict(system: System) -> str:
     whole = statements.possible(every, whole=False)  # real numbers would fit: only whole ones do not
     found = [statements.needed(order, whole=whole) for order in (every, every[::-1])]  # one may be the shorter
     return no_table([statements.names[row] for row in min(found, key=len)])
+
+
+def propagated_bounds(system: System) -> tuple[Floats, Floats]:
+    """Shrink limits of cells through every row until nothing changes; infinite where there is none."""
+    # Floats hold these integers exactly, and sums of them below 2**53; what larger sums may be rounded by is left to the cells.
+    lower = system.lower.astype(np.float64)
+    upper = np.where(system.upper == UNBOUNDED, np.inf, system.upper.astype(np.float64))
+    rows, low, high = system.limited_rows()
+    if not rows.shape[0]:
+        return lower, upper
+    entries = rows.tocoo()
+    row, cell, a = entries.row, entries.col, entries.data
+    for _ in range(100):
+        least = np.where(a > 0, a * lower[cell], a * upper[cell])
+        most = np.where(a > 0, a * upper[cell], a * lower[cell])
+        # What the other cells of the row contribute at least and at most (infinite if one of them is unbounded).
+        others_least = _others(least, row, rows.shape[0])
+        others_most = _others(most, row, rows.shape[0])
+        room_high, room_low = high[row] - others_least, low[row] - others_most
+        slack = 1e-9 + _rounding(least, most, np.maximum(*_sizes(low, high)), row) / np.abs(a)
+        with np.errstate(invalid="ignore"):
+            new_upper = np.floor(np.where(a > 0, room_high, room_low) / a + slack)
+            new_lower = np.ceil(np.where(a > 0, room_low, room_high) / a - slack)
+        before = np.concatenate([lower, upper])
+        np.minimum.at(upper, cell, np.where(np.isnan(new_upper), np.inf, new_upper))
+        np.maximum.at(lower, cell, np.where(np.isnan(new_lower), -np.inf, new_lower))
+        if np.array_equal(before, np.concatenate([lower, upper])):
+            break
+    return lower, upper
+
+
+def _sizes(*limits: Floats) -> list[Floats]:
+    """Absolute values, 0 for infinite ones."""
+    return [np.where(np.isinf(limit), 0.0, np.abs(limit)) for limit in limits]
+
+
+def _rounding(least: Floats, most: Floats, totals: Floats, row: Ints) -> Floats:
+    """For each entry, what float64 may have rounded the room in its row by: nothing, as long as all sums are below 2**53."""
+    terms = np.bincount(row, minlength=len(totals))
+    size = totals + np.bincount(row, weights=np.maximum(*_sizes(least, most)), minlength=len(totals))
+    return np.asarray(np.where(size < UNBOUNDED, 0.0, size * (terms + 2) * 2.0**-52)[row])
+
+
+def _others(values: Floats, row: Ints, rows: int) -> Floats:
+    """For each entry, the sum of the other entries of its row, with infinities counted rather than added."""
+    finite = np.where(np.isinf(values), 0.0, values)
+    infinite = np.isinf(values).astype(np.int64)
+    sums = np.bincount(row, weights=finite, minlength=rows)
+    counts = np.bincount(row, weights=infinite, minlength=rows)
+    sign = np.sign(np.bincount(row, weights=np.where(np.isinf(values), np.sign(values), 0.0), minlength=rows))
+    unbounded = counts[row] - infinite > 0
+    return np.where(unbounded, np.where(sign[row] > 0, np.inf, -np.inf), sums[row] - finite)

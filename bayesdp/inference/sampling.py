@@ -15,7 +15,7 @@ import xarray as xr
 from pymc.stats.convergence import log_warnings, warn_divergences, warn_treedepth
 
 from bayesdp._arrays import Mask
-from bayesdp._interrupts import dispensable_caches
+from bayesdp._numba import dispensable_caches
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.hierarchies.modes import TiedGroups
 from bayesdp.inference.annotating import Tables, annotate, take_ends, what_holds

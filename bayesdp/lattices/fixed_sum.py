@@ -35,8 +35,7 @@ from flint import fmpz_mat
 from scipy.special import gammaln, logsumexp
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import seed_state, uniform
+from bayesdp._numba import nb, seed_state, uniform
 from bayesdp.invariants import echelon_pivots
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 from bayesdp.lattices.parts import General

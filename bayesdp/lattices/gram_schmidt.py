@@ -36,8 +36,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import exponential, seed_state, uniform
+from bayesdp._numba import exponential, nb, seed_state, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.moves.basis import integer_kernel, kernel_basis

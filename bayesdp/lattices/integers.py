@@ -1,4 +1,4 @@
-"""Draws of single integers inside numba kernels, from the state of `bayesdp._random`.
+"""Draws of single integers inside numba kernels, from the state of `bayesdp._numba`.
 
 Round real noise that changes no invariant to integer noise that changes no invariant.
 """
@@ -11,8 +11,7 @@ import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._nested import NestedSums
-from bayesdp._numba import nb
-from bayesdp._random import exponential, next_word, uniform
+from bayesdp._numba import exponential, nb, next_word, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.moves.basis import kernel_basis
 

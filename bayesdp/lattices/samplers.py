@@ -16,8 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._arrays import Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import seed_state
+from bayesdp._numba import nb, seed_state
 from bayesdp._validate import Seed, choice, generator_of, positive_integer, positive_real
 from bayesdp.fibers.kernel.state import (
     FLAT,

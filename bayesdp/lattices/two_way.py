@@ -41,8 +41,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import exponential, seed_state
+from bayesdp._numba import exponential, nb, seed_state
 from bayesdp.lattices.fixed_sum import add_fixed_sum, log_normaliser, mass_table, pair_given_sum, scratch
 
 type Room = tuple[Ints, Floats, Words]

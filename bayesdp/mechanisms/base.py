@@ -403,6 +403,10 @@ class Mechanism(ABC):
             simulated=rng is not None,
         )
         _ = release.fiber  # this fiber: the release keeps it, so that a model of the release need not find it again
+        if type(self).__module__.startswith(
+            "bayesdp."
+        ):  # the contract of mechanisms: what they state, they state again when read
+            release.__dict__["_stated"] = True
         return release
 
     def _conforming(self, counts: Ints) -> Ints:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, uniform
+from bayesdp._numba import below, compiled, inlined, inside, uniform
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS
 
 

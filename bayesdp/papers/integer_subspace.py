@@ -37,8 +37,7 @@ from scipy.special import betaincinv
 
 from bayesdp import _validate
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import seed_state, uniform
+from bayesdp._numba import nb, seed_state, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.gram_schmidt import centred_gaussian, mass_ratio
 from bayesdp.mechanisms.integers import LatticeGaussian, LatticeLaplace

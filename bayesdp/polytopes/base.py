@@ -17,8 +17,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull, QhullError
 
 from bayesdp._arrays import Floats, Words
-from bayesdp._numba import nb
-from bayesdp._random import exponential, seed_state, uniform
+from bayesdp._numba import exponential, nb, seed_state, uniform
 from bayesdp._validate import finite_array
 from bayesdp.polytopes.generators import Generators, listed
 

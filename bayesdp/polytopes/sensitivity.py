@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import nb
-from bayesdp._random import seed_state, uniform
+from bayesdp._numba import nb, seed_state, uniform
 from bayesdp._validate import positive_integer
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes.base import Boundary, Hull

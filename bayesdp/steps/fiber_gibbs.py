@@ -12,6 +12,7 @@ import pymc as pm
 from pymc.initial_point import PointType
 
 from bayesdp._arrays import Floats, Ints
+from bayesdp._numba import told_while_compiling
 from bayesdp._text import printable
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV
@@ -33,7 +34,7 @@ from bayesdp.steps.base import (
     moved_into_support,
 )
 from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, possible, read_model, said_of
-from bayesdp.steps.telling import told_while_compiling, warn_slow_rates
+from bayesdp.steps.supports import warn_slow_rates
 
 ENDS = "fiber_ends_"
 """Beginning of the name of the statistic by which a hierarchy tells where its chains began; `annotate` reads it, and takes it out."""

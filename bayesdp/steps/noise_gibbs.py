@@ -17,7 +17,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.distributions.perturbed import PerturbationRowsRV, PerturbedRV, SameRecordsRV
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNoiseRV
 from bayesdp.fibers.chain import LEAST_MOVES

@@ -38,8 +38,9 @@ from bayesdp.distributions.perturbed import PerturbedRV
 from bayesdp.distributions.registry import is_discrete
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, TableNoiseRV
 from bayesdp.fibers import Fiber, NoiseTerm
-from bayesdp.fibers.determined import propagated_bounds, range_of_sums
+from bayesdp.fibers.determined import range_of_sums
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.fibers.system import propagated_bounds
 from bayesdp.fibers.windows import spread_of_windows
 from bayesdp.frames import Frame
 from bayesdp.noise import NoiseLaw

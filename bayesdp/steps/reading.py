@@ -17,8 +17,8 @@ from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.distributions.confidential_counts import AnswersOp, ExactAnswersRV
 from bayesdp.distributions.perturbed import SameRecordsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
-from bayesdp.fibers.determined import propagated_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.fibers.system import propagated_bounds
 from bayesdp.fibers.target import spread_of
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import NoStructure, Structure, structure_of

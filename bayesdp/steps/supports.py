@@ -3,13 +3,18 @@
 A chain connects what its moves connect *within the support*. Weights that are 0 limit a cell. Where they are made of the variables
 of the model by analytic operations (no steps, no variables of whole numbers), one that is 0 at random points is 0 everywhere, and
 one that is not is 0 with probability 0.
+
+Also told is of a prior that is right, and slow: a gamma rate for each cell.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import os
+import warnings
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +28,11 @@ from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.mixture import MixtureRV, _HurdleRV
 from pymc.distributions.multivariate import DirichletMultinomialRV
 from pymc.distributions.truncated import TruncatedRV
+from pymc.pytensorf import constant_fold
 from pytensor.compile import ViewOp
 from pytensor.compile.mode import get_mode
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors, applys_between
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc, Join, MakeVector
@@ -47,6 +55,15 @@ _TRIED = 20_000
 
 _POINTS = 8
 """Random points of the variables at which weights are looked at."""
+
+_FEW = 50
+"""Up to so many cells gamma rates are not worth a word."""
+
+_NOT_THE_USERS = tuple(f"{folder}{os.sep}" for folder in (Path(pm.__file__).parent, Path(__file__).parents[1]))
+"""Folders of PyMC and of this package: a warning names the line of the user's that led here."""
+
+SLOW_RATES = r"each of the \d+ cells of .* has a gamma rate of its own"
+"""The beginning of the warning."""
 
 _ZERO = np.zeros((), dtype=np.int64)
 _NO_LIMIT = np.asarray(UNBOUNDED, dtype=np.int64)
@@ -315,3 +332,93 @@ def _finite(variable: Any, x: Any) -> bool:
     nodes = _nodes_between([x], variable)
     divided = [node.inputs[1] for node in nodes if isinstance(getattr(node.op, "scalar_op", None), scalar.TrueDiv)]
     return all(_is_one_of(node, _LINEAR, _LINEAR_SCALARS) for node in nodes) and x not in ancestors(divided)
+
+
+def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
+    """Warn of Poisson counts with a gamma rate for each cell, which could be integrated out."""
+    # Told is what is true only: the rate of each cell is one element of a gamma (or exponential) variable of the model, which may be
+    # multiplied or divided by anything else, and which nothing but these counts uses.
+    for x in map(model.values_to_rvs.__getitem__, values):
+        base = x.owner.inputs[0]
+        size = _size(x, model)
+        if not isinstance(base.owner.op, laws.PoissonRV) or size is None or size <= _FEW:
+            continue
+        for rates, alone in _rates_of(base.owner.inputs[-1], model):
+            if _size(rates, model) == size and not _used_elsewhere(rates, x, model):
+                warnings.warn(_message(x, rates, size, alone), UserWarning, skip_file_prefixes=_NOT_THE_USERS)
+                break
+
+
+def _size(variable: Any, model: pm.Model) -> int | None:
+    """How many elements a variable has, without compiling anything; None if that is not known."""
+    shape = variable.type.shape
+    if None in shape and (dims := model.named_vars_to_dims.get(variable.name)):
+        shape = [model.dim_lengths[dim].eval() if dim in model.dim_lengths else None for dim in dims]
+    return None if None in shape else math.prod(int(n) for n in shape)
+
+
+def _rates_of(rate: Any, model: pm.Model) -> list[tuple[Any, bool]]:
+    """Gamma variables that a rate is a multiple of, and whether it is just that: [] if it is no product."""
+    numerators, others = _factors(rate)
+    found = []
+    for i, rates in enumerate(numerators):
+        if rates in model.free_RVs and isinstance(rates.owner.op, laws.GammaRV | laws.ExponentialRV):
+            rest = [*numerators[:i], *numerators[i + 1 :], *others]
+            if not any(_has_zeros(factor) for factor in rest) and rates not in ancestors(rest):
+                found.append((rates, not rest))
+    return found
+
+
+def _factors(rate: Any) -> tuple[list[Any], list[Any]]:
+    """What a variable is the product of, cell by cell, and what that is divided by."""
+    op = rate.owner.op if rate.owner is not None else None
+    if isinstance(op, ViewOp | Reshape | DimShuffle):  # the same numbers in another form; sizes are compared later
+        return _factors(rate.owner.inputs[0])
+    if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Mul):
+        both = [_factors(factor) for factor in rate.owner.inputs]
+        return [factor for up, _ in both for factor in up], [factor for _, down in both for factor in down]
+    if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.TrueDiv):
+        up, down = _factors(rate.owner.inputs[0])
+        return up, [*down, rate.owner.inputs[1]]
+    return [rate], []
+
+
+def _has_zeros(factor: Any) -> bool:
+    """Whether a factor is a constant or data with zeros, which the mean of a Poisson law may be, and that of PyMC's other not."""
+    if isinstance(factor, Constant):
+        return bool(np.any(np.asarray(factor.data) == 0))
+    return isinstance(factor, SharedVariable) and bool(np.any(factor.get_value(borrow=True) == 0))
+
+
+def _used_elsewhere(rates: Any, x: Any, model: pm.Model) -> bool:
+    """Whether anything that has a density depends on the rates other than through the counts."""
+    others = [other for other in [*model.basic_RVs, *model.potentials] if other is not rates and other is not x]
+    return bool(others) and rates in ancestors(others, blockers=[x])
+
+
+def _parameter(variable: Any) -> float | None:
+    """What a variable is that depends on constants only, and is the same for all cells; None for anything else."""
+    (folded,) = constant_fold([variable], raise_not_constant=False)
+    if not isinstance(folded, np.ndarray | np.generic | float | int):
+        return None
+    values = np.asarray(folded, dtype=np.float64)
+    return float(values.flat[0]) if values.size and np.all(values == values.flat[0]) else None
+
+
+def _message(x: Any, rates: Any, size: int, alone: bool) -> str:
+    """What the slow form is, what the fast one would be, and how draws of the rates are had from that."""
+    inputs = rates.owner.inputs[2:]
+    exponential = isinstance(rates.owner.op, laws.ExponentialRV)
+    shape = 1.0 if exponential else _parameter(inputs[0])
+    scale = _parameter(inputs[-1])
+    alpha = "alpha" if shape is None else f"{shape:.6g}"
+    mu = f"mean of {rates.name}" if shape is None or scale is None else f"{shape * scale:.6g}"
+    factor = "" if alone else f" times what the rates multiply {rates.name} by"
+    where = "" if shape is not None and scale is not None else f", with alpha and the mean as {rates.name} has them"
+    rate = "beta + 1" if alone else "beta + what multiplies it"
+    return (
+        f"each of the {size} cells of {x.name} has a gamma rate of its own ({rates.name}), which nothing else uses: sampled beside "
+        f"the counts, rates make chains slow. Integrated out they leave {x.name} the same posterior: write pm.NegativeBinomial.dist("
+        f"mu={mu}{factor}, alpha={alpha}) in the place of pm.Poisson.dist{where}. Draws of {rates.name} can be had from "
+        f"those of {x.name}: each is Gamma(alpha + count, {rate})"
+    )

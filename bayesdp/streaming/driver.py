@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._arrays import Ints, Mask
-from bayesdp._interrupts import deferred, dispensable_caches
+from bayesdp._interrupts import deferred
+from bayesdp._numba import dispensable_caches
 from bayesdp._text import printable
 from bayesdp.consistency import unmoved
 from bayesdp.inference.runs.running import dask_executor

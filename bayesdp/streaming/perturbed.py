@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pymc as pm
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.distributions.confidential_counts import ConfidentialCounts
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.fibers.chain import LONGEST_START, Chain, price_at

@@ -8,7 +8,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._random import uniform
+from bayesdp._numba import uniform
 from bayesdp.lattices.integers import discrete_laplace
 from bayesdp.papers.integer_subspace import TRIES, BasisLaw, Meet, count_apart, shift
 from benchmarks.paper_sampler.double_geometric import jump_rates, log_ratio, metropolis_update

@@ -18,7 +18,7 @@ import numba as nb
 import numpy as np
 import numpy.typing as npt
 
-from bayesdp._random import seed_state, uniform
+from bayesdp._numba import seed_state, uniform
 from bayesdp._validate import nonnegative_integer, positive_integer
 from bayesdp.lattices.integers import discrete_laplace
 from bayesdp.papers.integer_subspace import GAUSSIAN, L1, BasisLaw, shift

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesdp.fibers import Fiber, determined, enumerate_fiber
-from bayesdp.fibers.determined import propagated_bounds
+from bayesdp.fibers.system import propagated_bounds
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.queries import LinearQuery

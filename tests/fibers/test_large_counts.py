@@ -9,7 +9,7 @@ import pytest
 
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.fibers import Fiber
-from bayesdp.fibers.determined import propagated_bounds
+from bayesdp.fibers.system import propagated_bounds
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact
 from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian

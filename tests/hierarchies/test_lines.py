@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.hierarchies.kernel.moves import draw_many, draw_pair, draw_square
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities

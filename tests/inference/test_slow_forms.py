@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.integrate import quad
 
 import bayesdp as bdp
-from bayesdp.steps import FiberGibbs, telling
-from bayesdp.steps.telling import warn_slow_rates
+from bayesdp.steps import FiberGibbs, supports
+from bayesdp.steps.supports import warn_slow_rates
 
 A, B = 12, 5
 DIMS = ("area", "cell")
@@ -118,7 +118,7 @@ def test_what_is_told_is_true():
 @pytest.fixture
 def slow_model(monkeypatch):
     """Three cells with a gamma rate each, as if they were many."""
-    monkeypatch.setattr(telling, "_FEW", 2)
+    monkeypatch.setattr(supports, "_FEW", 2)
     table = {"cell": ["a", "b", "c"]}
     noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
     with pm.Model(coords=table) as model:

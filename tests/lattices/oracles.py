@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.moves.direction import draw_direction
 from bayesdp.moves.moves import Moves

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import eval_legendre
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import fixed_sum as fixed
 from bayesdp.lattices import gram_schmidt as planes

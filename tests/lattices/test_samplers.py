@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import kernel_basis, sample_noise, sampler_for, samplers
 from bayesdp.lattices.integers import (

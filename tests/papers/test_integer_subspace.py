@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import softmax
 from scipy.stats import binom
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.mechanisms import LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.papers.integer_subspace import (
     BasisLaw,

@@ -13,11 +13,11 @@ import pytest
 from scipy.special import gammaln
 
 import bayesdp as bdp
+from bayesdp._numba import told_while_compiling
 from bayesdp.fibers import Chain, enumerate_fiber
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.inference import FiberGibbs
 from bayesdp.steps import reading
-from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
 from tests.inference.oracle import Exactly

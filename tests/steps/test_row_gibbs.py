@@ -11,7 +11,7 @@ import pymc as pm
 import pytest
 from scipy.stats import kstest
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.distributions import ProjectedLaplaceGivenRows, RowSpaceNoise
 from bayesdp.invariants import Invariants
 from bayesdp.noise.subspace.projected_laplace import directions_of, row_basis, sweep

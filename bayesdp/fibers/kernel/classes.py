@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import compiled, inside
-from bayesdp._random import below, by_log_weight, exponential
+from bayesdp._numba import below, by_log_weight, compiled, exponential, inside
 from bayesdp.fibers.kernel.state import NOISY, ONE, VALUE, WINDOW, WINDOW_WEIGHT, ZERO, X
 from bayesdp.fibers.kernel.weights import log_ratio, windowed
 

@@ -26,8 +26,7 @@ import math
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, next_word, uniform
+from bayesdp._numba import below, compiled, inlined, inside, next_word, uniform
 from bayesdp.fibers.kernel.classes import close_classes, draw_joined, open_classes, turn_cell
 from bayesdp.fibers.kernel.state import (
     ACROSS,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, by_log_weight, exponential, uniform
+from bayesdp._numba import below, by_log_weight, compiled, exponential, inlined, inside, uniform
 from bayesdp.fibers.kernel.state import (
     ACROSS,
     ALONG,

@@ -27,8 +27,7 @@ import math
 from typing import NamedTuple
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, uniform
+from bayesdp._numba import below, compiled, inlined, inside, uniform
 from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
 from bayesdp.hierarchies.kernel.sweeps import draw_along, fall_of, near_leaf, other_leaf, take_step
 from bayesdp.moves.direction import draw_direction

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, uniform
+from bayesdp._numba import below, compiled, inlined, inside, uniform
 
 RESIDUAL, PRECISION = 0, 1
 """Last axis of `State.answers`."""

@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdp._arrays import Ints
-from bayesdp._numba import compiled, inlined, inside, nb
-from bayesdp._random import below, uniform
+from bayesdp._numba import below, compiled, inlined, inside, nb, uniform
 from bayesdp.hierarchies.kernel.moves import (
     ONE,
     PRECISION,

@@ -19,8 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
-from bayesdp._numba import compiled, inlined, inside
-from bayesdp._random import below, exponential, uniform
+from bayesdp._numba import below, compiled, exponential, inlined, inside, uniform
 from bayesdp.fibers.kernel.state import IMPOSSIBLE, NEGBIN, POISSON
 
 LONGEST = 255

@@ -23,7 +23,6 @@ import xarray as xr
 from rich.console import Console
 
 from bayesdp._interrupts import (
-    dispensable_caches,
     dispensable_progress,
     end_with_parent,
     helpers_outlive_hangup,
@@ -31,12 +30,13 @@ from bayesdp._interrupts import (
     received,
     tell,
 )
+from bayesdp._numba import dispensable_caches
 from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.recorded import hook
-from bayesdp.steps.telling import SLOW_RATES
+from bayesdp.steps.supports import SLOW_RATES
 
 _FIRST, _LONGEST = 5.0, 60.0
 """Seconds before the first line, and between two lines at most; in between, each wait is half of the time that has passed."""

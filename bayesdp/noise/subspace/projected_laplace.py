@@ -28,8 +28,7 @@ from scipy.sparse.csgraph import connected_components
 
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._nested import NestedAxis
-from bayesdp._numba import nb
-from bayesdp._random import exponential, uniform
+from bayesdp._numba import exponential, nb, uniform
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.laws import SubspaceLaw
@@ -162,7 +161,7 @@ def blocks_density(
 def draw_on_line(knots: Floats, weights: Floats, b: float, masses: Floats, generator: Words) -> float:
     """Draw w with density proportional to ``exp(-sum_i weight_i |w - knot_i| / b)``, exactly."""
     # `knots`, `weights`, shape (cells,). `masses`, shape (cells + 1 at least,): scratch. `generator`, shape (4,): state of the
-    # random generator, see `bayesdp._random`.
+    # random generator, see `bayesdp._numba`.
     count = len(knots)
     order = order_of(knots)
     _, total, _, _ = _pieces(knots, weights, order, b, masses)

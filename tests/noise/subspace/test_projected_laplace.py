@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bayesdp._random import seed_state
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.noise import ProjectedLaplace
 from bayesdp.noise.subspace.projected_laplace import (
