@@ -234,7 +234,8 @@ def prior_predictive(
         if highest > max(_LINEAR_UP_TO, 5.0 * linear):
             axes.set_xscale("symlog", linthresh=linear)
             axes.set_xlim(min(1.3 * lowest, 0.0), 2.0 * highest)
-        elif max(highest, -lowest) > _LINEAR_UP_TO:
+            axes.set_xticks([], minor=True)
+        if max(highest, -lowest) > _LINEAR_UP_TO:
             axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("count")
         _titled(drawn, f"Prior against published: {which}", 1)

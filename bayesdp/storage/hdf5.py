@@ -225,7 +225,7 @@ def _is_number(kind: h5py.h5t.TypeID, where: str) -> bool:
     """Whether a type is one of numbers, and not of text; everything else is refused."""
     widest = {h5py.h5t.INTEGER: 8, h5py.h5t.FLOAT: 8, h5py.h5t.ENUM: 1}  # HDF5 writes booleans as the last
     family = kind.get_class()
-    if kind.get_size() <= widest.get(family, 0):
+    if kind.get_size() <= widest.get(family, -1):
         return True
     if family == h5py.h5t.STRING:
         return False
