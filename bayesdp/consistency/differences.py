@@ -433,17 +433,20 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     weight = 1.0 / np.sqrt(np.concatenate(variance)[sure])
     values = np.concatenate([each.values for each in used])[sure]
     rows = _rows(used)
-    # Of large counts little is left of the residual but rounding: whole counts near by are taken away first.
-    for _ in range(3):
+    # A residual below 1e-9 of matrix times solution (`lsqr` gives their norms) ends the search before it is the least one. It is not
+    # that small once whole counts near by are taken away.
+    for _ in range(5):
         found = lsqr(sp.diags_array(weight) @ rows, weight * values, atol=1e-9, btol=1e-9, iter_lim=2000)
-        if np.abs(near := np.rint(found[0])).max() < 1e6:
+        reached = 1e-9 * (float(np.linalg.norm(weight * values)) + found[5] * found[8]) < 1e-3 * found[3]
+        if reached:
             break
-        values = values - rows @ near
+        values = values - rows @ np.rint(found[0])
     k4, k6 = np.max([_cumulants(term) for part in noisy for term in part.terms], axis=0)
     statistic, sd = float(found[3] ** 2), np.sqrt(df * (2.0 + k4))
     skew, z = df * (8.0 + 12.0 * k4 + k6) / sd**3, (statistic - df) / sd
-    if found[1] not in (0, 1, 2) or (k4 + k6 > 0.0 and skew > _SKEWEST):
-        return LeastSquares(statistic if found[1] in (0, 1, 2) else np.nan, df, np.nan)
+    solved = found[1] in (0, 1, 2) and (reached or statistic < 1e-6 * df)
+    if not solved or (k4 + k6 > 0.0 and skew > _SKEWEST):
+        return LeastSquares(statistic if solved else np.nan, df, np.nan)
     # Numbers on a grid may come out closer than the law of real ones says: by a random vector of variance 1 / 12, here 1.
     coarse = max((each.grid or 1.0) / float(each.variance.min()) ** 0.5 for each in noisy if each.variance is not None)
     above = (statistic**0.5 + df**0.5 * coarse) ** 2

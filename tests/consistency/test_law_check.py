@@ -82,9 +82,10 @@ def test_real_noise_is_binned_by_its_law():
     assert group.spread == pytest.approx(1 / 18)
 
 
-def test_least_squares_are_those_of_dense_matrices():
+@pytest.mark.parametrize("size", [30, 500_000])
+def test_least_squares_are_those_of_dense_matrices(size):
     rng, law = np.random.default_rng(8), N.Gaussian(np.exp(np.random.default_rng(1).uniform(0, 1, (15, 2))))
-    x = rng.poisson(30, (15, 2))
+    x = rng.poisson(size, (15, 2))
     hidden = np.zeros(15, dtype=bool)
     hidden[3] = True
     rows = np.where(hidden, np.nan, N.Gaussian(2.0).draw(rng, (15,), location=x.sum(1)))
