@@ -34,10 +34,7 @@ def radii(vectors, blocks):
     return [float(np.max(np.linalg.norm(vectors @ block, axis=1))) for block in blocks]
 
 
-@pytest.mark.parametrize(
-    ("vectors", "square"),
-    [(CROSS, 1.0), (CUBE, 3.0), (SIMPLEX, 3 / 4), (ROOTS, 2.0)],
-)
+@pytest.mark.parametrize(("vectors", "square"), [(CROSS, 1.0), (CUBE, 3.0), (SIMPLEX, 3 / 4), (ROOTS, 2.0)])
 def test_symmetric_bodies_have_balls(vectors, square):
     ball = square * np.eye(vectors.shape[1])
     np.testing.assert_allclose(enclosing_ellipsoid(vectors), ball, atol=1e-12)
