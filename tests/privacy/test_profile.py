@@ -13,12 +13,12 @@ from bayesdp import privacy
 from bayesdp.papers.semi_dp import census_analysis
 from bayesdp.privacy.canonical import RecursiveNoise
 from bayesdp.privacy.tradeoffs import profile
-from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff
+from bayesdp.privacy.tradeoffs.laws import LaplaceTradeOff, approximate_dp, gaussian_dp, tradeoff
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
 from tests.refusals import refused
 
 P, Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.1, 0.5, 0.3])
-A = privacy.tradeoff(P, Q)
+A = tradeoff(P, Q)
 LAPLACE = privacy.laplace_dp(1.0)
 
 
@@ -30,21 +30,16 @@ def test_delta_is_the_hockey_stick_divergence(epsilon):
     assert privacy.tradeoff_delta(A.inverse(), epsilon) == pytest.approx(both, abs=1e-15)
     a, power = A._at_losses(np.array([-epsilon]))
     assert power[0] - a[0] / gamma == pytest.approx(np.maximum(Q - P / gamma, 0).sum(), abs=1e-15)
-    for f, exact in (
-        (privacy.gaussian_dp(1.3), privacy.gaussian_delta(epsilon, 1.0, 1.3)),
-        (LAPLACE, privacy.tradeoff_delta(LAPLACE, epsilon)),
-    ):
+    for f in (gaussian_dp(1.3), LAPLACE):
         a, power = privacy.TradeOff._at_losses(f, np.array([epsilon]))  # by bisection
-        assert power[0] - gamma * a[0] == pytest.approx(exact, rel=1e-9, abs=1e-15)
-    assert privacy.tradeoff_delta(privacy.gaussian_dp(1.3), epsilon) == privacy.gaussian_delta(epsilon, 1.0, 1.3)
-    pure = privacy.approximate_dp(2.0, 0.01)
+        assert power[0] - gamma * a[0] == pytest.approx(privacy.tradeoff_delta(f, epsilon), rel=1e-9, abs=1e-15)
+    assert privacy.tradeoff_delta(gaussian_dp(1.3), epsilon) == privacy.gaussian_delta(epsilon, 1.0, 1.3)
+    pure = approximate_dp(2.0, 0.01)
     spared = 0.99 * (math.exp(2.0) - gamma) / (1.0 + math.exp(2.0))
     assert privacy.tradeoff_delta(pure, epsilon) == pytest.approx(0.01 + max(spared, 0.0), abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    "f", [A, privacy.gaussian_dp(1.0), privacy.approximate_dp(0.5, 1e-3).group(2), privacy.approximate_dp(1.0)]
-)
+@pytest.mark.parametrize("f", [A, gaussian_dp(1.0), approximate_dp(0.5, 1e-3).group(2), approximate_dp(1.0)])
 def test_epsilon_inverts_delta(f):
     for epsilon in (0.05, 0.4, 0.9):
         delta = privacy.tradeoff_delta(f, epsilon)
@@ -54,9 +49,9 @@ def test_epsilon_inverts_delta(f):
 
 
 def test_epsilon_at_its_ends():
-    assert privacy.tradeoff_epsilon(privacy.approximate_dp(1.25), 0.0) == 1.25
-    assert privacy.tradeoff_epsilon(privacy.approximate_dp(1.0).group(2), 0.0) == pytest.approx(2.0, rel=1e-9)
-    assert privacy.tradeoff_epsilon(privacy.gaussian_dp(1.0), 0.0) == math.inf
+    assert privacy.tradeoff_epsilon(approximate_dp(1.25), 0.0) == 1.25
+    assert privacy.tradeoff_epsilon(approximate_dp(1.0).group(2), 0.0) == pytest.approx(2.0, rel=1e-9)
+    assert privacy.tradeoff_epsilon(gaussian_dp(1.0), 0.0) == math.inf
     assert privacy.tradeoff_epsilon(A, 0.1) == math.inf  # 0.3 of Q is where P has nothing
     assert privacy.tradeoff_epsilon(A, 0.9) == 0.0
 
@@ -93,11 +88,10 @@ def test_no_loss_of_laplace_noise_is_stated_too_small(delta):
 
 
 def test_very_large_epsilons():
-    assert (
-        privacy.tradeoff_delta(A, 800.0) == privacy.tradeoff_delta(A, 700.0) == 0.3
-    )  # an outcome that only one of the laws has
-    assert privacy.tradeoff_delta(privacy.approximate_dp(0.5).group(3), 1e300) == 0.0
-    f = privacy.approximate_dp(800.0, 0.125)
+    # An outcome that only one of the laws has.
+    assert privacy.tradeoff_delta(A, 800.0) == privacy.tradeoff_delta(A, 700.0) == 0.3
+    assert privacy.tradeoff_delta(approximate_dp(0.5).group(3), 1e300) == 0.0
+    f = approximate_dp(800.0, 0.125)
     assert (f(0.0), f.power(0.0), f(1e-300)) == (0.875, 0.125, 0.0)
     assert privacy.tradeoff_delta(f, 750.0) == 1.0
 
@@ -105,19 +99,19 @@ def test_very_large_epsilons():
 GRID = np.unique(np.concatenate([np.linspace(0.0, 1.0, 301), np.logspace(-8, -2, 40), 1 - np.logspace(-8, -2, 40)]))
 FIRST_P, FIRST_Q = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.1, 0.0, 0.5, 0.4])
 R, S = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.35, 0.25])
-FIRST, B = privacy.tradeoff(FIRST_P, FIRST_Q), privacy.tradeoff(R, S)
+FIRST, B = tradeoff(FIRST_P, FIRST_Q), tradeoff(R, S)
 
 
 def test_gaussians_multiply_exactly():
-    assert privacy.tensor_product(privacy.gaussian_dp(3.0), privacy.gaussian_dp(4.0)) == privacy.gaussian_dp(5.0)
-    assert privacy.tensor_product(*[privacy.gaussian_dp(0.5)] * 4) == privacy.gaussian_dp(1.0)
+    assert privacy.tensor_product(gaussian_dp(3.0), gaussian_dp(4.0)) == gaussian_dp(5.0)
+    assert privacy.tensor_product(*[gaussian_dp(0.5)] * 4) == gaussian_dp(1.0)
     assert privacy.tensor_product(FIRST) is FIRST
 
 
 def test_discrete_products_are_those_of_the_product_laws():
     found = privacy.tensor_product(FIRST, B, B)
     rr, ss = np.multiply.outer(R, R), np.multiply.outer(S, S)
-    expected = privacy.tradeoff(np.multiply.outer(FIRST_P, rr).ravel(), np.multiply.outer(FIRST_Q, ss).ravel())
+    expected = tradeoff(np.multiply.outer(FIRST_P, rr).ravel(), np.multiply.outer(FIRST_Q, ss).ravel())
     np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-14)
     np.testing.assert_allclose(privacy.tensor_product(B, FIRST, B)(GRID), found(GRID), rtol=0, atol=1e-14)
 
@@ -128,31 +122,25 @@ def test_differential_privacy_composes_like_randomised_response(epsilon, delta, 
     truth = 1.0 / (1.0 + math.exp(-epsilon))
     p, q = binom.pmf(range(n + 1), n, 1 - truth), binom.pmf(range(n + 1), n, truth)
     kept = (1 - delta) ** n  # as soon as one reveals, all is known
-    expected = privacy.tradeoff(np.append(kept * p, [1 - kept, 0]), np.append(kept * q, [0, 1 - kept]))
-    found = privacy.tensor_product(*[privacy.approximate_dp(epsilon, delta)] * n)
+    expected = tradeoff(np.append(kept * p, [1 - kept, 0]), np.append(kept * q, [0, 1 - kept]))
+    found = privacy.tensor_product(*[approximate_dp(epsilon, delta)] * n)
     np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-13)
     assert found.symmetric
 
 
 def test_semi_first_is_never_below_composition_first():
     # Proposition 21; equality for Gaussians.
-    for factors in (
-        [privacy.approximate_dp(0.5)] * 2,
-        [privacy.approximate_dp(0.3, 0.01), B],
-        [B, privacy.approximate_dp(0.2)],
-    ):
+    for factors in ([approximate_dp(0.5)] * 2, [approximate_dp(0.3, 0.01), B], [B, approximate_dp(0.2)]):
         for a in (2, 3):
             first, late = privacy.semi_first(factors, a), privacy.composition_first(factors, a)
             assert np.all(first(GRID) >= late(GRID) - 1e-13)
             assert np.max(first(GRID) - late(GRID)) > 1e-3
-    assert privacy.semi_first([privacy.gaussian_dp(0.3), privacy.gaussian_dp(0.4)], 2) == privacy.gaussian_dp(1.0)
-    assert privacy.composition_first([privacy.gaussian_dp(0.3), privacy.gaussian_dp(0.4)], 2) == privacy.gaussian_dp(
-        1.0
-    )
+    for first in (privacy.semi_first, privacy.composition_first):
+        assert first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
 
 
 def test_probabilities_of_a_product_never_exceed_one():
-    f = privacy.tensor_product(privacy.approximate_dp(0.5), privacy.approximate_dp(0.3, 0.01))
+    f = privacy.tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
     grid = np.linspace(0.0, 1.0, 4001)
     assert np.max(f.power(grid)) <= 1.0
     assert np.max(f(grid)) <= 1.0
@@ -200,12 +188,12 @@ def laplace_delta(shift, epsilon):
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_normal_losses_are_one_normal_loss(delta):
-    four = convolved_epsilon([privacy.gaussian_dp(0.5)] * 4, delta)
+    four = convolved_epsilon([gaussian_dp(0.5)] * 4, delta)
     exact = privacy.gaussian_epsilon(delta, 1.0, 1.0)
     assert four.lower <= exact <= four.upper
     assert four.upper - four.lower < 1e-10
     # The same on the grid, which normal factors alone do not need.
-    pieces = [privacy.gaussian_dp(0.5)] * 4
+    pieces = [gaussian_dp(0.5)] * 4
     upper, lower = (profile._on_grid(pieces, delta, pessimistic=side) for side in (True, False))
     assert lower <= exact <= upper
     assert upper - lower < (0.01 if delta == 1e-9 else 2e-3)
@@ -213,22 +201,15 @@ def test_normal_losses_are_one_normal_loss(delta):
 
 @pytest.mark.parametrize(("epsilon", "n", "delta"), [(0.1, 30, 1e-3), (0.7, 5, 1e-6), (0.05, 400, 1e-6)])
 def test_randomised_responses_are_counted(epsilon, n, delta):
-    found = convolved_epsilon([privacy.approximate_dp(epsilon)] * n, delta)
+    found = convolved_epsilon([approximate_dp(epsilon)] * n, delta)
     brackets(found, response_delta(epsilon, n), delta, 1e-6)
     assert found.upper < n * epsilon
 
 
 @pytest.mark.parametrize("delta", [1e-2, 1e-9])
 def test_normal_noise_and_responses(delta):
-    found = convolved_epsilon(
-        [
-            privacy.approximate_dp(0.1),
-            privacy.gaussian_dp(0.3),
-            *[privacy.approximate_dp(0.1)] * 9,
-            privacy.gaussian_dp(0.4),
-        ],
-        delta,
-    )
+    responses = [approximate_dp(0.1)] * 9
+    found = convolved_epsilon([approximate_dp(0.1), gaussian_dp(0.3), *responses, gaussian_dp(0.4)], delta)
     brackets(found, mixed_delta(0.5, 0.1, 10), delta, 0.01 if delta < 1e-6 else 1e-3)
 
 
@@ -258,7 +239,7 @@ def test_laws_that_are_not_symmetric_are_taken_in_both_orders():
         return float(max(one, other))
 
     for delta in (0.1, 0.01):
-        for f in (privacy.tradeoff(p, q), privacy.tradeoff(q, p)):
+        for f in (tradeoff(p, q), tradeoff(q, p)):
             brackets(convolved_epsilon([f] * n, delta), delta_at, delta, 1e-9)
 
 
@@ -266,11 +247,11 @@ def test_every_delta_of_a_curve_is_bracketed():
     # The lower and the upper epsilon as a function of delta, for factors with an infinite loss too.
     kept, truth = 0.99**2, response_delta(0.4, 2)
     for delta in (0.02, 0.05, 0.2):
-        found = convolved_epsilon([privacy.approximate_dp(0.4, 0.01)] * 2, delta)
+        found = convolved_epsilon([approximate_dp(0.4, 0.01)] * 2, delta)
         brackets(found, lambda e: 1.0 - kept + kept * truth(e), delta, 1e-9)
-    assert convolved_epsilon([privacy.approximate_dp(0.4, 0.01)] * 2, 0.019).upper == math.inf
+    assert convolved_epsilon([approximate_dp(0.4, 0.01)] * 2, 0.019).upper == math.inf
     assert convolved_epsilon([], 1e-6) == profile.EpsilonBounds(0.0, 0.0)
-    assert convolved_epsilon([privacy.gaussian_dp(0.1)], 0.5).upper == 0.0
+    assert convolved_epsilon([gaussian_dp(0.1)], 0.5).upper == 0.0
 
 
 MIXED = r"not of DiscretePair.*GaussianTradeOff.*bayesdp\.compose"
@@ -284,8 +265,8 @@ test_bad_arguments_are_named = refused(
     (lambda: census_analysis(a=0), "a must be", ValueError),
     (lambda: privacy.tensor_product(), "at least one trade-off function", ValueError),
     (lambda: privacy.tensor_product(FIRST, 0.5), "factor 1 must be a trade-off function", TypeError),
-    (lambda: privacy.tensor_product(privacy.gaussian_dp(0.8), privacy.approximate_dp(0.6)), MIXED, NotImplementedError),
+    (lambda: privacy.tensor_product(gaussian_dp(0.8), approximate_dp(0.6)), MIXED, NotImplementedError),
     (lambda: privacy.semi_first([FIRST], 0), "a must be", ValueError),
-    (lambda: convolved_epsilon([privacy.gaussian_dp(1.0), 2.0], 1e-6), "factor 1", TypeError),
-    (lambda: convolved_epsilon([privacy.gaussian_dp(1.0)], 0.0), "delta", ValueError),
+    (lambda: convolved_epsilon([gaussian_dp(1.0), 2.0], 1e-6), "factor 1", TypeError),
+    (lambda: convolved_epsilon([gaussian_dp(1.0)], 0.0), "delta", ValueError),
 )
