@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,22 +12,21 @@ VERMONT = "050100011"
 PERSON = ("hhgq", "votingage", "hispanic", "cenrace")
 
 
-def write_rows(file: Path, rows: list[dict[str, Any]], integer: Any = None, variance: Any = None) -> None:
+def write_rows(file, rows, integer=None):
     """Write rows as they are, with lists of integers of one width."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
-    kinds = {
-        "value": pa.list_(integer or pa.int32()),
-        "query_shape": pa.list_(pa.int32()),
-        "variance": variance or pa.float32(),
-    }
-    pq.write_table(pa.table({name: pa.array(own, kinds.get(name)) for name, own in columns.items()}), file)
+    kinds = {"value": pa.list_(integer or pa.int32()), "query_shape": pa.list_(pa.int32()), "variance": pa.float32()}
+    names = dict.fromkeys(key for row in rows for key in row)
+    pq.write_table(pa.table({name: pa.array([row.get(name) for row in rows], kinds.get(name)) for name in names}), file)
 
 
 def row(geocode, name, bins, shape, value, variance=0.0, sign=None, axes=PERSON):
     found = {"geocode": geocode, "query_name": name, **dict(zip(axes, bins, strict=True)), "query_shape": shape}
-    found |= {"value": value, "variance": variance}
-    return found | ({} if sign is None else {"sign": sign})
+    return found | {"value": value, "variance": variance} | ({} if sign is None else {"sign": sign})
+
+
+def total_row(geocode, value):
+    return row(geocode, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [value], 4.0)
 
 
 # Of 8 kinds of quarters 252 cells each, another order in each; they add up to what is published of the kinds, within its noise.
@@ -39,12 +35,10 @@ DETAILED = [
     for kind in range(8)
     for own in np.roll([*range(-126, 0), *range(1, 127)], kind)
 ]
-
-
 KINDS = [4000, 3, 0, 40, 0, 200, -4, 30]
 
 
-def limits() -> list[dict[str, Any]]:
+def limits():
     """What is known of persons by kind of quarters in the one county."""
     by_kind, shape = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
     return [
@@ -53,14 +47,14 @@ def limits() -> list[dict[str, Any]]:
     ]
 
 
-def minimal(root: Path) -> Path:
+def minimal(root):
     """The fixture of the notes on the format: one county, persons and housing units."""
     person = root / "US_Person_PL_PROD" / "County.parquet"
-    one, all_of, by_kind = [1, 1, 1, 1], ("*",) * 4, ("hhgq", "*", "*", "*")
+    one, by_kind = [1, 1, 1, 1], ("hhgq", "*", "*", "*")
     write_rows(
         person / "DPQuery/State=50/part-0.parquet",
         [
-            row(VERMONT, "total_dpq", all_of, one, [4270], 100.0),
+            row(VERMONT, "total_dpq", ("*",) * 4, one, [4270], 100.0),
             row(VERMONT, "hhgq_dpq", by_kind, [8, 1, 1, 1], KINDS, 100.0),
             row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
         ],
@@ -95,16 +89,16 @@ def split_state(seed=0):
     return truth_of([*blocks, *synthetic_spine("30", counties=1, blocks=2, aian=True)], seed)
 
 
-def rewrite(file: Path, change) -> None:
+def rewrite(file, change):
     """Change the table of a parquet file."""
     pq.write_table(change(pq.read_table(file, partitioning=None)), file)
 
 
-def file_of(root: Path, level: str = "Tract", kind: str = "DPQuery") -> Path:
+def file_of(root, level="Tract", kind="DPQuery"):
     """The one file of persons of a level of the state 50."""
     return root / f"US_Person_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
 
 
-def reasons(found: Any) -> dict[str, str]:
+def reasons(found):
     """What was not used, and why."""
     return {own.what: own.reason for own in found.unused}
