@@ -1,20 +1,27 @@
-"""From files with known truth to published tables with intervals: one county, and a state whose spine has two branches."""
+"""From files with known truth to published tables with intervals: a county, a state whose spine has two branches, and two cells.
+
+Of these, vacant and occupied units, the total is exact, and the posterior a discrete Gaussian with centre 25 and variance 12.5.
+"""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
+import pyarrow.parquet as pq
+import pymc as pm
 import pytest
 from scipy.stats import nbinom
 
 import bayesdp as bdp
-from bayesdp.datasets import code_query, read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets import code_query, published_codes, read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.fibers import enumerate_fiber
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
+from tests.datasets.nmf_files import minimal
 from tests.noisy_sums import indices
 
 SHAPE = 0.8
@@ -98,7 +105,7 @@ def test_the_total_of_a_state_is_that_of_both_branches(state):
     assert [(part.query.dims, part.values.tolist()) for part in state.exact] == [((), 4)]
     record = {"x": bdp.Identity(state.frame), "p1": code_query(state.frame, "P1_001N", "P3_001N")}
     prior = FixedNegativeBinomial(1.5, 0.6)
-    tree = bdp.fit_hierarchy(state, prior, record=record, draws=4000, tune=200, random_seed=3, quiet=True)
+    tree = bdp.fit_hierarchy(state, prior, record=record, draws=1500, tune=100, random_seed=3, quiet=True)
     tables = np.array([t for t in itertools.product(range(5), repeat=6) if sum(t) == 4]).reshape(-1, 3, 2)
     logs = nbinom.logpmf(tables, 0.6, 0.6 / 2.1).sum(axis=(1, 2))
     for measured in state.measurements:
@@ -107,8 +114,8 @@ def test_the_total_of_a_state_is_that_of_both_branches(state):
         logs = logs - (residuals**2 / (2.0 * spread**2)).sum(axis=1)
     draws = tree["posterior"]["x"].values
     assert_close_in_variation(indices(tables, draws), probabilities(logs), rate=1e-6, largest=0.3)
-    np.testing.assert_array_equal(tree["posterior"]["p1"].values[..., 0], 4)
-    np.testing.assert_array_equal(tree["posterior"]["p1"].values[..., 1], draws[..., 1].sum(axis=-1))
+    expected = np.stack([draws.sum(axis=(-2, -1)), draws[..., 1].sum(axis=-1)], axis=-1)
+    np.testing.assert_array_equal(tree["posterior"]["p1"].values, expected)
 
 
 def test_gls_estimates_codes(state):
@@ -122,3 +129,83 @@ def test_gls_estimates_codes(state):
     total = code_query(state.frame, "P1_001N")
     assert found.mean(total).item() == pytest.approx(4.0)
     assert found.sd(total).item() == pytest.approx(0.0, abs=1e-6)
+
+
+TOTAL = 100
+VACANT = np.arange(TOTAL + 1)
+
+
+VACANT_LAW = probabilities(-((VACANT - 25.0) ** 2) / (2 * 12.5))
+"""The discrete Gaussian on the numbers 0 to 100, which cut nothing off that counts: 25 is seven standard deviations."""
+
+
+@pytest.fixture(scope="module")
+def vacant(tmp_path_factory):
+    return read_nmf(minimal(tmp_path_factory.mktemp("units")), "50001", product="pl94-unit").release
+
+
+def test_the_enumerated_posterior_is_the_closed_form(vacant):
+    [measured] = vacant.measurements
+    assert (measured.values.reshape(-1).tolist(), float(measured.law.sigma)) == ([30, 80], 5.0)
+    flat = enumerate_fiber(vacant.fiber, 1000).reshape(-1, 2)
+    flat = flat[np.argsort(flat[:, 0])]
+    assert flat[:, 0].tolist() == VACANT.tolist()
+    mass = probabilities(np.asarray([measured.law.log_mass([30, 80], own).sum() for own in flat]))
+    assert mass == pytest.approx(VACANT_LAW, abs=1e-14)
+    assert (VACANT @ mass, (VACANT - 25.0) ** 2 @ mass) == pytest.approx((25.0, 12.5), abs=1e-9)
+
+
+def test_the_observed_posterior_has_that_law_and_published_codes(vacant):
+    with pm.Model(coords=vacant.coords) as model:
+        bdp.observe(vacant, bdp.FlatCounts("x", dims=vacant.dims))
+        logp = model.compile_logp()
+        ends = model.initial_point()
+        value = next(iter(ends))
+        logs = np.asarray([logp(ends | {value: np.array([[v, TOTAL - v]])}) for v in VACANT], dtype=float)
+        posterior = bdp.sample(draws=4000, tune=50, chains=2, cores=1, random_seed=5, progressbar=False, quiet=True)
+    assert probabilities(logs) == pytest.approx(VACANT_LAW, abs=1e-12)
+    draws = posterior["posterior"]["x"].sel(h1="vacant").values.reshape(-1)
+    # A line of two cells is drawn exactly, so that draws are independent: five standard errors, one false alarm in a million.
+    assert abs(draws.mean() - 25) < 5 * np.sqrt(12.5 / len(draws))
+    table = bdp.published_table(posterior, "H1")
+    assert table.index.tolist() == ["H1_001N", "H1_002N", "H1_003N"]
+    assert table["label"].tolist() == ["Total", "Occupied", "Vacant"]
+    assert table.loc["H1_001N", ["mean", "eti95_lower", "eti95_upper"]].tolist() == [100, 100, 100]
+    assert table.loc["H1_003N", "mean"] == pytest.approx(draws.mean())
+    assert table.loc["H1_003N", "mean"] + table.loc["H1_002N", "mean"] == pytest.approx(100)
+    low, high = np.searchsorted(np.cumsum(VACANT_LAW), [0.025, 0.975])
+    assert table.loc["H1_003N", ["eti95_lower", "eti95_upper"]].tolist() == pytest.approx([low, high], abs=1)
+    by = bdp.published_table(posterior, "H1_003N", by="county", prob=0.5)
+    assert by.index.tolist() == [("050100011", "H1_003N")]
+    assert "eti50_lower" in by
+    # The same from draws of answers that were recorded.
+    answers = code_query(vacant.frame, "H1", by="county").apply(posterior["posterior"]["x"])
+    recorded = bdp.published_table(answers, "H1_003N", by="county")
+    for name in ("mean", "sd", "eti95_lower", "eti95_upper"):
+        assert recorded[name].item() == table.loc["H1_003N", name]
+    with pytest.raises(ValueError, match=r"the draws have no answers 'H1_003N'"):
+        bdp.published_table(answers, "H1_003N")
+    with pytest.raises(ValueError, match="P1 is a table of pl94-person"):
+        bdp.published_table(posterior, "P1")
+    assert published_codes("H1").shape == (3, 2)
+
+
+def test_the_variance_of_a_file_is_that_of_the_discrete_law(tmp_path):
+    """As `computeDiscreteGaussianVariance` of the production code sums it; both ways, through the writer and the reader."""
+    sigmas = {"State": 0.1, "County": 0.35, "Tract": 0.8, "Block_Group": 1.0, "Block": 30.0}
+    given = {
+        "product": "pl94-unit",
+        "variance": lambda level, _: sigmas.get(level, 1.0) ** 2,
+        "constraints": False,
+        "rng": 1,
+    }
+    folder = write_synthetic_nmf(tmp_path, dict.fromkeys(synthetic_spine("50", counties=1), [3, 8]), **given)
+    for level, sigma in sigmas.items():
+        k = np.arange(-400.0, 401.0)
+        mass = np.exp(-(k**2) / (2.0 * sigma**2))
+        [file] = (folder / f"{level}.parquet").rglob("*.parquet")
+        [stated] = pq.read_table(file).column("variance").to_pylist()
+        assert stated == pytest.approx(k**2 @ mass / mass.sum(), rel=1e-7)
+    parts = read_nmf(folder, "50", product="pl94-unit", levels=sigmas).release.measurements
+    found = {part.name.removesuffix("_detailed"): float(part.law.sigma) for part in parts}
+    assert found == pytest.approx({level.lower(): sigma for level, sigma in sigmas.items()}, rel=1e-6)
