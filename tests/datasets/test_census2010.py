@@ -43,7 +43,7 @@ def read(tmp_path):
     return read
 
 
-@pytest.mark.parametrize("text", [PLAIN, NHGIS, BUREAU], ids=["plain", "nhgis", "bureau"])
+@pytest.mark.parametrize("text", [PLAIN, NHGIS, BUREAU])
 def test_every_form_gives_the_same_populations(read, text):
     table = read(text)
     assert table.dtype == np.int64

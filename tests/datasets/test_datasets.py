@@ -1,17 +1,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
 from importlib.resources import files
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from bayesdp import Invariants, Margins, Totals, datasets
 from bayesdp.datasets import morocco_communes
 
-ALL: list[tuple[Callable[[], xr.DataArray], tuple[str, ...], tuple[int, ...]]] = [
+ALL = [
     (datasets.delinquent_children, ("county", "education"), (4, 4)),
     (datasets.berkeley_admissions, ("sex", "admission", "department"), (2, 2, 6)),
     (datasets.midwest_counties, ("county", "race"), (437, 5)),
@@ -24,13 +22,9 @@ ALL: list[tuple[Callable[[], xr.DataArray], tuple[str, ...], tuple[int, ...]]] =
 @pytest.mark.parametrize(("load", "dims", "shape"), ALL)
 def test_tables_are_labelled_counts_with_provenance(load, dims, shape):
     table = load()
-    assert table.dims == dims
-    assert table.shape == shape
-    assert table.dtype == np.int64
+    assert (table.dims, table.shape, table.dtype) == (dims, shape, np.int64)
     assert (table >= 0).all()
-    for dim in dims:
-        labels = table[dim].values.tolist()
-        assert len(set(labels)) == len(labels)
+    assert tuple(len(set(table[dim].values.tolist())) for dim in dims) == shape
     assert all(table.attrs[attribute] for attribute in ("title", "source", "licence"))
     assert table.name
     table[...] = -1
@@ -59,28 +53,20 @@ def test_berkeley_departments():
     assert percent.sel(sex="women").values.tolist() == [82, 68, 34, 35, 24, 7]
 
 
-def test_midwest_state_totals():
+def test_midwest_state_totals_and_the_part_of_illinois():
     # Resident populations of the 1990 Census, known independently of the county file.
     table = datasets.midwest_counties()
     states = table.sum("race").groupby("state")
     assert dict(zip(states.groups, states.sum().values.tolist(), strict=True)) == {
         "IL": 11_430_602, "IN": 5_544_159, "MI": 9_295_297, "OH": 10_847_115, "WI": 4_891_769,
     }  # fmt: skip
-    assert {name: len(own) for name, own in states.groups.items()} == {
-        "IL": 102,
-        "IN": 92,
-        "MI": 83,
-        "OH": 88,
-        "WI": 72,
-    }
+    counties = {name: len(own) for name, own in states.groups.items()}
+    assert counties == {"IL": 102, "IN": 92, "MI": 83, "OH": 88, "WI": 72}
     adams = [label for label in table["county"].values.tolist() if label.endswith(": ADAMS")]
     assert adams == ["IL: ADAMS", "IN: ADAMS", "OH: ADAMS", "WI: ADAMS"]
     assert table.sel(county="IL: ADAMS").sum() == 66_090
     assert table.sel(county="WI: ADAMS")["state"] == "WI"
     assert table["race"].values.tolist() == ["white", "black", "american_indian", "asian", "other"]
-
-
-def test_illinois_is_the_illinois_part_of_the_midwest():
     illinois = datasets.illinois_counties()
     assert illinois.sum() == 11_430_602
     assert set(illinois["state"].values.tolist()) == {"IL"}
@@ -88,7 +74,7 @@ def test_illinois_is_the_illinois_part_of_the_midwest():
     assert "race" not in illinois.coords
 
 
-def test_the_most_frequent_destinations_of_flights():
+def test_flights_and_the_two_families_of_totals_of_the_paper():
     # The five most frequent destinations as tutorials of the R package print them (`count(flights, dest, sort = TRUE)`).
     table = datasets.flights()
     known = {"ORD": 17_283, "ATL": 17_215, "LAX": 16_174, "BOS": 15_508, "MCO": 14_082}
@@ -101,30 +87,20 @@ def test_the_most_frequent_destinations_of_flights():
     assert (table.sum(["hour", "carrier"]) > 0).all()
     by_hour = table.sum(["carrier", "destination"])
     assert by_hour["hour"].values[by_hour.values == 0].tolist() == ["00", "01", "02", "03", "04"]
-
-
-def test_the_two_families_of_totals_of_the_paper_have_rank_740():
-    table = datasets.flights()
+    # The two families of totals of the paper have rank 740.
     invariants = Invariants(Margins(table, ["hour", "destination"], ["carrier", "destination"]))
     assert invariants.frame.size == 6720
     assert invariants.rank == (24 + 14 - 1) * 20 == 740
     unit = np.zeros(table.shape)
     unit[3, 4, 5] = 1.0
-    kept = invariants.project(unit)[3, 4, 5]
-    np.testing.assert_allclose(kept, (1 - 1 / 14) * (1 - 1 / 24), rtol=1e-12)
+    np.testing.assert_allclose(invariants.project(unit)[3, 4, 5], (1 - 1 / 14) * (1 - 1 / 24), rtol=1e-12)
 
 
 CASABLANCA = "Casablanca: Casablanca"
 PREFECTURES = {  # of arrondissements of Casablanca: the only units whose communes do not add up to them
-    "Casablanca-Anfa": 344_165,
-    "Al-Fida-Mers-Sultan": 224_072,
-    "Aïn-Sebaâ-Hay Mohammadi": 364_835,
-    "Hay-Hassani": 537_509,
-    "Aïn-Chock": 374_707,
-    "Sidi Bernoussi": 706_362,
-    "Ben M'sick": 207_252,
-    "Moulay Rachid": 457_033,
-}
+    "Casablanca-Anfa": 344_165, "Al-Fida-Mers-Sultan": 224_072, "Aïn-Sebaâ-Hay Mohammadi": 364_835, "Hay-Hassani": 537_509,
+    "Aïn-Chock": 374_707, "Sidi Bernoussi": 706_362, "Ben M'sick": 207_252, "Moulay Rachid": 457_033,
+}  # fmt: skip
 
 
 def _sums(table, by):
@@ -134,9 +110,8 @@ def _sums(table, by):
 def test_figures_of_the_census_of_morocco():
     # The legal population of the Kingdom as the census of 2024 announced it: 36,828,330 in 9,275,038 households, 12 regions.
     persons, households = morocco_communes(), morocco_communes("households")
+    assert (int(persons.sum()), int(households.sum())) == (36_828_330, 9_275_038)
     assert persons.dtype == households.dtype == np.int64
-    assert int(persons.sum()) == 36_828_330
-    assert int(households.sum()) == 9_275_038
     assert [len(set(persons[own].values)) for own in ("province", "region", "code")] == [75, 12, 1503]
     assert int(persons.min()) == 277
     assert persons["commune"].equals(households["commune"])
@@ -150,9 +125,8 @@ def test_figures_of_the_census_of_morocco():
 def test_which_published_totals_add_up_and_which_do_not(of):
     text = files("bayesdp.datasets").joinpath("morocco_2024.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
-    regions, provinces = (
-        {row["name"]: int(row[of]) for row in rows if row["level"] == level} for level in ("region", "province")
-    )
+    levels = ("region", "province")
+    regions, provinces = ({row["name"]: int(row[of]) for row in rows if row["level"] == level} for level in levels)
     communes = morocco_communes(of)
     assert len(provinces) == 83
     assert _sums(communes, "region") == regions

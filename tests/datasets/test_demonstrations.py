@@ -62,9 +62,8 @@ def test_counties_are_labelled(write):
     tables = read_county_demonstration(write(_counties(ROWS)))
     assert tables["county"].values.tolist() == ["06001", "06003"]
     assert tables["name"].values.tolist() == ["Alameda County", "Alpine County"]
-    assert tables["state"].values.tolist() == ["06", "06"]
-    assert tables["census"].values.tolist() == [300, 41]
-    assert tables["demonstration"].values.tolist() == [299, 45]
+    numbers = [tables[name].values.tolist() for name in ("state", "census", "demonstration")]
+    assert numbers == [["06", "06"], [300, 41], [299, 45]]
     age = tables["demonstration_age"]
     assert age.shape == (2, 2, AGES)
     assert age.sel(county="06001", sex="male").values.tolist() == MALES

@@ -19,9 +19,8 @@ needs_files = pytest.mark.skipif(not SHARED.is_dir(), reason="no shared data; BA
 
 def test_the_working_population_has_every_margin_of_three_levels():
     release = bdp.datasets.working_population()
-    assert [own.query.dims[0] for own in release.measurements] == [
-        f"{x}_CODE_2016" for x in ("SA3", "SA4", "STE") for _ in range(8)
-    ]
+    levels = [f"{x}_CODE_2016" for x in ("SA3", "SA4", "STE") for _ in range(8)]
+    assert [own.query.dims[0] for own in release.measurements] == levels
     assert sum(own.values.size for own in release.measurements) == 210 * (23 + 7 + 2)
     assert release.frame.shape == (23, 2, 13, 4)
     by_name = {own.query.dims: own.labelled for own in release.measurements}
@@ -38,9 +37,8 @@ def test_the_working_population_has_every_margin_of_three_levels():
 
 
 def test_levels_and_places_of_the_working_population_are_chosen():
-    release = bdp.datasets.working_population(
-        bdp.noise.CellKey(max_deviation=3, variance_at_most=3.0), levels=["SA4"], within="701"
-    )
+    law = bdp.noise.CellKey(max_deviation=3, variance_at_most=3.0)
+    release = bdp.datasets.working_population(law, levels=["SA4"], within="701")
     assert release.frame.labels[0] == ("701",)
     assert release.measurements[0].law.variance_at_most == 3.0
     for given, error, message in (
@@ -57,12 +55,9 @@ def test_levels_and_places_of_the_working_population_are_chosen():
 def test_the_extract_of_the_abs_is_what_the_office_published():
     for path in sorted(files("bayesdp.datasets").joinpath("abs_2016").iterdir(), key=str):
         whole = (ABS / path.name).read_text(encoding="ascii").splitlines()
-        assert path.read_text(encoding="ascii").splitlines() == [
-            whole[0],
-            *(own for own in whole[1:] if own[0] in "78"),
-        ]
-    shipped = bdp.datasets.working_population()
-    assert bdp.datasets.working_population(folder=ABS) == shipped
+        kept = [whole[0], *(own for own in whole[1:] if own[0] in "78")]
+        assert path.read_text(encoding="ascii").splitlines() == kept
+    assert bdp.datasets.working_population(folder=ABS) == bdp.datasets.working_population()
 
 
 @pytest.mark.slow
@@ -70,8 +65,7 @@ def test_the_extract_of_the_abs_is_what_the_office_published():
 def test_the_country_down_to_sa2_is_read():
     """The codes of 1,042 areas nest; a state of which no area is there is named."""
     release = bdp.datasets.working_population(levels=["SA2", "SA3", "SA4", "STE"], within=["1", "2"], folder=ABS)
-    assert release.frame.shape[1:] == (2, 13, 4)
-    assert release.frame.shape[0] == 1_042
+    assert release.frame.shape == (1_042, 2, 13, 4)
     assert [len(set(own)) for _, _, own in release.frame.groups][-1] == 2
     told = "no SA2_MAINCODE_2016 of .* begins with STE_CODE_2016='3': areas of a level are missing"
     with pytest.raises(ValueError, match=told):
@@ -88,8 +82,7 @@ def test_electorates_of_stats_nz():
     assert "Waiariki" in maori.frame.labels[0]
     for own in (release, maori):
         cells, rows = own.measurements[0].labelled, own.measurements[1].labelled
-        off = cells.sum("col_header2") - rows
-        assert abs(off).max() <= 6
+        assert abs(cells.sum("col_header2") - rows).max() <= 6
         assert bdp.check_law(own).pvalue > 1e-4
     with pytest.raises(ValueError, match="electorates must be"):
         bdp.datasets.statsnz_age_by_sex("Maori")

@@ -47,6 +47,10 @@ def test_rows_land_where_they_belong(read):
     assert views.terms[0].threshold == 90
     assert not views.at_threshold
     assert "3 of 4 published" in repr(views)
+    release = views.release()
+    assert (release.frame.labels, release.exact) == ((("DE", "FR"), tuple(PAGES)), ())
+    (measured,) = release.measurements
+    assert (measured.query.rows, int(measured.unmeasured.sum())) == (4, 1)
     views = read(pages=[61, 736], countries=["IN", "DE", "LU"])
     np.testing.assert_array_equal(views.published, [[700, np.nan], [np.nan, 95], [np.nan, np.nan]])
     assert read(pages=['"Weird_Al"_Yankovic']).published.values.tolist() == [[700.0]]
@@ -102,14 +106,6 @@ def test_the_united_states_of_2023_and_countries_of_other_risk(read):
     assert read(egypt, **day, terms={"*": "gaussian-higher"}).terms[0].threshold == 1000
     own = WikimediaTerms(DiscreteGaussian(sigma=10.0), 90)
     assert read(egypt, **day, terms={"EG": own}).terms == (own,)
-
-
-def test_the_published_rows_are_a_release(read):
-    release = read().release()
-    assert release.frame.labels == (("DE", "FR"), tuple(PAGES))
-    assert release.exact == ()
-    (measured,) = release.measurements
-    assert (measured.query.rows, int(measured.unmeasured.sum())) == (4, 1)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +165,6 @@ def test_candidates_have_to_be_stated_and_contribute_their_probability(read):
     by_hand = sum(float(inner.log_mass(np.array([y - m]))[0]) for y, m in ((211, 200), (95, 100), (126, 120))) + below
     assert measured.law.logp(measured.values, location) == pytest.approx(by_hand, rel=1e-10)
     labels = {"country": ["DE", "FR"], "page": PAGES}
-    (unknown,) = views.censored(
-        candidates=xr.DataArray([[True, True], [True, False]], coords=labels, dims=list(labels))
-    )
+    possible = xr.DataArray([[True, True], [True, False]], coords=labels, dims=list(labels))
+    (unknown,) = views.censored(candidates=possible)
     np.testing.assert_array_equal(unknown.unmeasured, [[False, False], [False, True]])
