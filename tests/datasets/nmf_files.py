@@ -1,7 +1,5 @@
 """Small noisy measurement files for tests, written by hand and by the package."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """Demonstration files: synthetic ones, and California's of March 2022 where it is at hand."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

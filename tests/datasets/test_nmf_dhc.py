@@ -1,7 +1,5 @@
 """The demographic and housing characteristics file: 1,227,744 cells a geounit, of which as few are made as the queries need."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -3,8 +3,6 @@
 Of these, vacant and occupied units, the total is exact, and the posterior a discrete Gaussian with centre 25 and variance 12.5.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

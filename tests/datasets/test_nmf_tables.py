@@ -1,7 +1,5 @@
 """Published tables: every cell counts exactly once at each depth, and codes mean what the published tables print."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The extracts of the ABS and of Stats NZ: what the office published, read by the office reader, and what is known of its law."""
 
-from __future__ import annotations
-
 import csv
 import os
 from importlib.resources import files

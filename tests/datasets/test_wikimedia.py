@@ -1,7 +1,5 @@
 """Files of Wikimedia's page views: rows at their places, the law of their day, and what a missing row says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

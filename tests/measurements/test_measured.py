@@ -1,7 +1,5 @@
 """Exact and measured values: labels, what was not measured, what is refused, post-processing."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

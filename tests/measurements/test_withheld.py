@@ -1,7 +1,5 @@
 """Values that were withheld: under a threshold, suppressed, top-coded; posteriors by enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

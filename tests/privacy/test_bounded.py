@@ -1,7 +1,5 @@
 """What noise within bounds loses, Laplace and Gaussian, against a search over pairs and quadrature."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Shapes of Gaussian noise, against closed forms, a general optimiser in another parametrisation, and weak duality."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Normal noise: its exact profile, that of the discrete law, zCDP, and Lemma 3.4 of Gao, Gong and Yu."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 

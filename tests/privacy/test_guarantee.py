@@ -1,7 +1,5 @@
 """Guarantees: rows, relations, caveats and words, how they are read from files, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import math

@@ -1,7 +1,5 @@
 """Losses: what implies what, what adds up, how they grow for groups and with the distance."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """Profiles of losses: the hockey stick, products of trade-off functions, and convolution with both bounds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

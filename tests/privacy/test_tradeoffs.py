@@ -1,7 +1,5 @@
 """Trade-off functions and their canonical noise: against linear programs, 50 digits, and numbers computed elsewhere."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 

@@ -1,7 +1,5 @@
 """Tests from one release and from several: the noise of the corner, p-values, and what cannot be tested."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

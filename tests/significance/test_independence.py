@@ -1,7 +1,5 @@
 """Tests of independence, and p-values beside the posterior, by enumeration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The odds ratio of one release: families of tables, p-values, intervals, their size."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Rules of rejection: size, power and unbiasedness against linear programs; the proof for two sides; binomial proportions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

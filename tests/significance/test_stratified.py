@@ -1,7 +1,5 @@
 """Tests of strata, and sums of noise, by enumeration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """noise.json from the metadata of other libraries: numbers typed from their documentation, and OpenDP itself where it is installed."""
 
-from __future__ import annotations
-
 import json
 from enum import Enum
 
