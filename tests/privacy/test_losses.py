@@ -61,7 +61,7 @@ def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon):
             assert hockey_stick(p, q, asked) <= privacy.gaussian_delta(asked, 1.0, mu) * (1 + 1e-9) + 1e-15
 
 
-def test_composition_covers_two_releases_and_is_the_sum():
+def test_composition_covers_two_releases_and_is_the_sum_of_losses_of_one_definition():
     for (e1, d1), (e2, d2) in itertools.product([(1.0, 0.0), (0.5, 0.01), (2.0, 0.3)], repeat=2):
         one = PureDP(e1) if d1 == 0.0 else ApproximateDP(e1, d1)
         two = PureDP(e2) if d2 == 0.0 else ApproximateDP(e2, d2)
@@ -74,9 +74,6 @@ def test_composition_covers_two_releases_and_is_the_sum():
     assert ZCDP(0.5).compose(ZCDP(0.25)) == ZCDP(0.75)
     assert GaussianDP(3.0).compose(GaussianDP(4.0)) == GaussianDP(5.0)
     assert ApproximateDP(1.0, 0.7).compose(ApproximateDP(1.0, 0.6)).says_nothing
-
-
-def test_definitions_that_do_not_add_up_are_refused_with_the_way_out():
     for one, two in itertools.permutations([PureDP(1.0), ZCDP(0.1), GaussianDP(1.0)], 2):
         with pytest.raises(ValueError, match=r"can be added to .* convert one of the two first"):
             one.compose(two)
@@ -143,12 +140,16 @@ def test_what_implies_what():
     assert PureDP(1.0).at(0.1) == ApproximateDP(1.0, 0.0).at(0.1)
 
 
-def test_a_loss_reads_as_a_mapping_of_its_parameters():
+def test_losses_read_as_mappings_and_at_a_size_as_those_of_files():
     own = ApproximateDP(1.0, 1e-6)
     assert (own["epsilon"], own.get("rho"), list(own), {**own}) == (1.0, None, ["epsilon", "delta"], own.parameters)
     assert own == {"epsilon": 1.0, "delta": 1e-6}
     assert own != PureDP(1.0) != ZCDP(1.0)
     assert {own: "x"}[pickle.loads(pickle.dumps(own))] == "x"
+    assert dict(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x")) == {"rho": 0.5, "sensitivity": 2.0}
+    assert dict(LossAt.of(ZCDP(0.5), "x")) == {"rho": 0.5}
+    assert (LossAt(ZCDP(0.5)).size, len(LossAt(ROW, 2.0))) == (1.0, 5)
+    assert hash(LossAt(ZCDP(0.5), 2.0)) == hash(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x"))
 
 
 ROW = SeveralLosses((ZCDP(0.5), GaussianDP(1.0), GaussianDP(1.0).at(1e-6)))
@@ -172,13 +173,6 @@ def test_several_losses_are_each_stated_and_all_true():
     half = SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0)))
     assert str(half) == "rho = 0.5"
     assert not half.says_nothing
-
-
-def test_a_loss_at_a_size_is_the_mapping_of_files():
-    assert dict(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x")) == {"rho": 0.5, "sensitivity": 2.0}
-    assert dict(LossAt.of(ZCDP(0.5), "x")) == {"rho": 0.5}
-    assert (LossAt(ZCDP(0.5)).size, len(LossAt(ROW, 2.0))) == (1.0, 5)
-    assert hash(LossAt(ZCDP(0.5), 2.0)) == hash(LossAt.of({"rho": 0.5, "sensitivity": 2.0}, "x"))
 
 
 @pytest.mark.parametrize(
@@ -259,16 +253,13 @@ def test_lattice_gaussians_are_smooth_at_every_distance(epsilon, sigma):
         assert delta_at(points, mass, u, epsilon * distance) <= bound * (1 + 1e-9) + 1e-14
 
 
-def test_the_guarantee_prints_how_it_grows():
+def test_the_guarantee_prints_how_it_grows_and_files_may_not_claim_less():
     text = " ".join(str(bdp.LatticeLaplace(THREE, epsilon=0.25).guarantee).split())
     assert "d = 2: epsilon = 0.5; d = 4: epsilon = 1; d = 8: epsilon = 2; d = 16: epsilon = 4." in text
     mechanism = bdp.LatticeGaussian(THREE, epsilon=1.0, delta=1e-6)
     [own] = [caveat for caveat in mechanism.guarantee.caveats if isinstance(caveat, Smooth)]
     assert (own.epsilon, own.delta, own.norm) == (1.0, pytest.approx(1e-6, rel=1e-6), "l2")
     assert not [1 for c in bdp.LatticeGaussian(THREE, rho=0.5).guarantee.caveats if isinstance(c, Smooth)]
-
-
-def test_files_may_not_claim_a_smaller_growth():
     release = bdp.LatticeLaplace(THREE, epsilon=0.5).release([3, 4, 5], rng=1)
     read = privacy.Guarantee.from_dict(json.loads(json.dumps(release.guarantee.to_dict())))
     assert [type(caveat) for caveat in read.caveats] == [type(caveat) for caveat in release.guarantee.caveats]
