@@ -158,7 +158,7 @@ def test_answers_without_noise_are_the_truth(tmp_path):
     assert not found.unused
 
 
-def test_the_noise_is_that_of_the_allocation_and_the_total_that_of_two_geounits(state, whole):
+def test_a_state_is_a_hierarchy_with_the_noise_of_the_allocation_and_the_total_of_two_geounits(state, whole):
     assert len(whole.release.measurements) == 33
     for part in whole.release.measurements:
         level, query = part.name.split("_", 1)
@@ -171,9 +171,6 @@ def test_the_noise_is_that_of_the_allocation_and_the_total_that_of_two_geounits(
     assert total.values.item() == sum(own.sum() for own in truth.values())
     assert set(whole.release.frame.group("state")[1]) == {"030", "130"}
     assert set(whole.release.frame.group("state_fips")[1]) == {"30"}
-
-
-def test_what_is_read_is_a_hierarchy(whole):
     release = whole.release
     structure = structure_of(target_of(release, "poisson"))
     assert structure.levels == ("tract", "county", "state", "all")
@@ -181,7 +178,7 @@ def test_what_is_read_is_a_hierarchy(whole):
     assert structure.free.sum() == (release.fiber.system.upper > 0).sum()
 
 
-def test_a_part_of_the_queries_and_cells(state):
+def test_a_part_of_the_queries_and_cells_and_those_that_the_user_states(state):
     root, truth = state
     found = read_nmf(root, "30001", queries=["cenrace * hispanic", "total_dpq"], levels=["County", "Tract"])
     assert found.release.frame.dims == ("tract", "hispanic", "cenrace")
@@ -193,10 +190,6 @@ def test_a_part_of_the_queries_and_cells(state):
     assert "queries that were not asked for: cenrace_dpq, detailed_dpq" in said["Tract"]
     assert "coarsely" in said["Tract, nurse_nva_0_con"]
     assert "other parts" in said["State"]
-
-
-def test_cells_that_the_user_states(state):
-    root, truth = state
     found = read_nmf(root, "30", levels=["State"], cells={"cenrace": "*", "hhgq": "hhinstlevels"})
     assert found.release.frame.shape == (2, 3, 2, 2)
     bins = [PL94_PERSON.axis("hhgq").binning("hhinstlevels")]

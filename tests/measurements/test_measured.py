@@ -23,7 +23,7 @@ def table(values):
     return xr.DataArray(values, dims=list(LABELS), coords=LABELS)
 
 
-def test_values_are_matched_by_label_and_kept_from_the_caller():
+def test_values_are_matched_by_label_kept_from_the_caller_and_whole_floats_are_integers():
     own = np.array([[1, -2], [3, 4]])
     measured = Measured(QUERY, table(own).transpose("education", "county")[::-1, ::-1], LAW)
     own[0, 0] = 99
@@ -34,9 +34,6 @@ def test_values_are_matched_by_label_and_kept_from_the_caller():
     np.testing.assert_array_equal(exact.values, [20, 30])
     assert not exact.values.flags.writeable
     assert exact.labelled.sel(county="Beta") == 30
-
-
-def test_whole_floats_are_integers_and_continuous_laws_keep_floats():
     assert Measured(QUERY, [[1.0, 2.0], [3.0, 4.0]], LAW).values.dtype == np.int64
     assert Measured(QUERY, [[1, 2], [3, 4]], ProjectedGaussian(2.0)).values.dtype == np.float64
 
@@ -105,12 +102,7 @@ test_what_is_wrong_is_named = refused(
 )  # fmt: skip
 
 
-def test_differences_and_lower_bounds_may_be_negative():
-    assert Exact(DIFFERENCE, [-3, 5]).values.tolist() == [-3, 5]
-    assert Exact(COUNTY, [0, -5], ">=").sign == ">="  # says nothing, and is not wrong
-
-
-def test_content_decides_equality_and_pickles_keep_it():
+def test_content_decides_equality_and_differences_may_be_negative():
     one = Measured(QUERY, GOOD, LAW, name="noisy")
     assert pickle.loads(pickle.dumps(one)) == one
     assert hash(pickle.loads(pickle.dumps(one))) == hash(one)
@@ -121,6 +113,8 @@ def test_content_decides_equality_and_pickles_keep_it():
     assert pickle.loads(pickle.dumps(exact)) == exact
     assert exact != Exact(COUNTY, [20, 31])
     assert exact != Exact(COUNTY, [20, 30], ">=")
+    assert Exact(DIFFERENCE, [-3, 5]).values.tolist() == [-3, 5]
+    assert Exact(COUNTY, [0, -5], ">=").sign == ">="  # says nothing, and is not wrong
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_missing_candidates_are_censored_and_others_unmeasured(published):
     assert "1 of them under 90, 1 of them unmeasured, law censored law=(discrete-gaussian sigma=10)" in repr(own)
 
 
-def test_candidates_as_a_mask_all_or_a_list_of_tuples():
+def test_candidates_as_a_mask_all_or_a_list_of_tuples_of_cells_totals_and_margins():
     by_two = pd.Series([12.0], index=pd.MultiIndex.from_tuples([(2, "b")], names=["age", "county"]))
     expected = [[True, False], [True, True]]  # of (county, age)
     labelled = GRID.frame.data_array(np.array(expected), "c")
@@ -52,9 +52,6 @@ def test_candidates_as_a_mask_all_or_a_list_of_tuples():
     everything = bdp.thresholded(GRID, by_two, Gaussian(3.0), [[1.0, 2.0], [3.0, 4.0]], candidates=True)
     np.testing.assert_array_equal(everything.values, [[0.0, 1.0], [2.0, 12.0]])
     assert held_back(everything) == ["3 of them under a threshold of their own"]
-
-
-def test_a_grand_total_and_margins():
     total = bdp.thresholded(bdp.Totals(PAGE), None, DiscreteLaplace(2.0), 5, candidates=True)
     assert total.values == 4
     both = bdp.Margins({"county": ["a", "b"], "age": ["x", "y"]}, ["county"], ["age"])
@@ -216,7 +213,7 @@ def test_an_assumption_is_a_sentence_and_tells_values_apart():
             bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
 
 
-def test_a_bound_that_contradicts_a_total_is_named():
+def test_a_bound_that_contradicts_a_total_or_a_sum_of_cells_is_named():
     parts = bdp.suppressed(COUNTY, {"Alpha": 17, "Gamma": 6}, below=5, assumption="primary")
     with pytest.raises(ValueError, match="no nonnegative integer table satisfies") as raised:
         bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 40)])
@@ -225,9 +222,6 @@ def test_a_bound_that_contradicts_a_total_is_named():
     # Zeros are published beside suppressed cells.
     parts = bdp.suppressed(COUNTY, {"Alpha": 0, "Beta": 5}, below=5, assumption="primary")
     np.testing.assert_array_equal(_fiber(parts, 8), [[0, 5, 3]])
-
-
-def test_margins_that_are_suppressed_bound_sums_of_cells():
     grid = {"county": ["Alpha", "Beta"], "age": ["young", "old"]}
     parts = bdp.suppressed(bdp.Margins(grid, ["county"]), {"Beta": 12}, below=4, assumption="primary")
     bdp.Release.from_published(grid, exact=[*parts, bdp.Exact(bdp.Identity(grid), [[2, 1], [5, 7]])])

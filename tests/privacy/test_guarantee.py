@@ -34,14 +34,11 @@ def reread(stated):
     return privacy.Guarantee.from_dict(json.loads(json.dumps(stated.to_dict())))
 
 
-def test_rows_of_the_lattice_laplace():
+def test_rows_of_the_lattice_laplace_and_of_gaussians():
     assert [row.size for row in privacy.pure_pairs(0.25, "l1", NAMED)] == [2, 4, 6]
     assert [row.loss["epsilon"] for row in privacy.pure_pairs(0.25, "l1", NAMED)] == [0.5, 1.0, 1.5]
     sizes = [row.size for row in privacy.pure_pairs(0.25, "l2", NAMED)]
     assert sizes == pytest.approx([math.sqrt(2), 2, math.sqrt(6)], rel=1e-15)
-
-
-def test_rows_of_gaussians():
     lattice = privacy.gaussian_pairs(5.0, NAMED, delta=1e-10)
     assert [row.loss["rho"] for row in lattice] == pytest.approx([2 / 50, 4 / 50, 6 / 50], rel=1e-14)
     assert lattice[1].loss["epsilon"] == privacy.rho_to_epsilon(lattice[1].loss["rho"], 1e-10)

@@ -63,12 +63,8 @@ def test_the_mu_of_pure_epsilon_is_the_least_that_covers_it(epsilon):
 
 def test_composition_covers_two_releases_and_is_the_sum_of_losses_of_one_definition():
     for (e1, d1), (e2, d2) in itertools.product([(1.0, 0.0), (0.5, 0.01), (2.0, 0.3)], repeat=2):
-        one = PureDP(e1) if d1 == 0.0 else ApproximateDP(e1, d1)
-        two = PureDP(e2) if d2 == 0.0 else ApproximateDP(e2, d2)
-        both = one.compose(two)
-        assert both.parameters["epsilon"] == e1 + e2
-        assert both.parameters.get("delta", 0.0) == d1 + d2
-        assert type(both) is (PureDP if d1 == d2 == 0.0 else ApproximateDP)
+        one, two = (ApproximateDP(e, d) if d else PureDP(e) for e, d in ((e1, d1), (e2, d2)))
+        assert one.compose(two) == (ApproximateDP(e1 + e2, d1 + d2) if d1 or d2 else PureDP(e1 + e2))
         (p1, q1), (p2, q2) = extreme_pair(e1, d1), extreme_pair(e2, d2)
         assert hockey_stick(np.outer(p1, p2), np.outer(q1, q2), e1 + e2) <= d1 + d2 + 1e-12
     assert ZCDP(0.5).compose(ZCDP(0.25)) == ZCDP(0.75)
@@ -171,8 +167,7 @@ def test_several_losses_are_each_stated_and_all_true():
     assert not ZCDP(0.5).implies(ROW)  # rho gives no mu
     # Of two of which one says nothing the other is printed.
     half = SeveralLosses((ZCDP(0.5), ApproximateDP(3.0, 1.0)))
-    assert str(half) == "rho = 0.5"
-    assert not half.says_nothing
+    assert (str(half), half.says_nothing) == ("rho = 0.5", False)
 
 
 @pytest.mark.parametrize(
@@ -195,29 +190,17 @@ def test_a_delta_above_one_is_one_and_says_nothing(loss, steps):
     assert words in " ".join(str(stated).split())
 
 
-def test_a_stored_delta_above_one_is_read_and_said_in_words():
-    # As `compose` wrote it in version 0.1.
-    row = {"relation": "a move", "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0, "delta": 1.48731}}
-    description = privacy.Guarantee("approximate", {"epsilon": 2.0, "delta": 0.4}, "l1").to_dict()
-    old = privacy.Guarantee.from_dict({**description, "pairs": [row]})
-    assert "a move; l1 distance 4: no protection by this bound" in " ".join(str(old).split())
-    assert "1.48731" not in str(old)
-
-
-@pytest.mark.parametrize(
-    ("kind", "loss", "words"),
-    [
+def test_every_guarantee_states_its_law_of_growth():
+    for kind, loss, words in (
         ("pure", {"epsilon": 0.1}, "k times epsilon."),
         ("zcdp", {"rho": 0.1}, "k squared times rho."),
         ("gdp", {"mu": 0.1}, "k times mu."),
         ("approximate", {"epsilon": 1.0, "delta": 1e-6}, "delta times (exp(k epsilon) - 1) / (exp(epsilon) - 1)."),
-    ],
-)
-def test_every_guarantee_states_its_law_of_growth(kind, loss, words):
-    text = " ".join(str(privacy.Guarantee(kind, loss, "l2")).split())
-    assert GROWTH[kind].endswith(words)
-    parts = GROWTH[kind], "Loss at l2 distance 1 between two tables: ", "per unit"
-    assert [own in text for own in parts] == [True, True, False]
+    ):
+        text = " ".join(str(privacy.Guarantee(kind, loss, "l2")).split())
+        assert GROWTH[kind].endswith(words)
+        parts = GROWTH[kind], "Loss at l2 distance 1 between two tables: ", "per unit"
+        assert [own in text for own in parts] == [True, True, False]
 
 
 THREE = Totals({"cell": list("abc")})
@@ -230,14 +213,16 @@ def delta_at(points, mass, u, epsilon):
     return sum(max(m - math.exp(epsilon) * other, 0.0) for m, other in pairs)
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-5])
-def test_at_whole_distances_it_is_group_privacy(delta):
-    for k in (1, 2, 3, 7):
-        own = privacy.smooth_loss(k, 0.5, delta)
-        step = {"epsilon": 0.5, "delta": delta} if delta else {"epsilon": 0.5}
-        assert dict(own) == pytest.approx(privacy.group_loss(step, k))
-    assert privacy.smooth_loss(0.0, 0.5, delta)["epsilon"] == 0.0
+def test_at_whole_distances_it_is_group_privacy_and_between_them_not_less():
+    for step, k in itertools.product(({"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-5}), (1, 2, 3, 7)):
+        assert dict(privacy.smooth_loss(k, **step)) == pytest.approx(privacy.group_loss(step, k))
+        assert privacy.smooth_loss(0.0, **step)["epsilon"] == 0.0
     assert privacy.smooth_loss(1e6, 1.0, 0.5)["delta"] == 1.0
+    loss = privacy.smooth_loss(1.5, 2.0, 0.1)
+    assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
+    # At distance 2 the delta would be 0.5 (e + 1).
+    told = str(Smooth(1.0, 0.5, "l2")).split("at most, ")[1].split(". ")[1].split("; ")
+    assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (2.0, 1.0)])
@@ -280,6 +265,12 @@ def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not()
     less = replace(row, loss={**dict(row.loss), "epsilon": 0.99 * row.loss["epsilon"]})
     with pytest.raises(ValueError, match="the guarantee states"):
         replace(release, guarantee=replace(release.guarantee, pairs=(less,))).check_stated()
+    # A delta above one, as `compose` wrote it in version 0.1.
+    row = {"relation": "a move", "size": 4.0, "norm": "l1", "loss": {"epsilon": 4.0, "delta": 1.48731}}
+    description = privacy.Guarantee("approximate", {"epsilon": 2.0, "delta": 0.4}, "l1").to_dict()
+    old = privacy.Guarantee.from_dict({**description, "pairs": [row]})
+    assert "a move; l1 distance 4: no protection by this bound" in " ".join(str(old).split())
+    assert "1.48731" not in str(old)
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)])
@@ -289,8 +280,7 @@ def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance
     for m in (1, 2, 3):
         own = privacy.rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
         assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
-    if sigma == 0.01:
-        assert found == 1.0  # rho = 5000 at epsilon = 800
+    assert sigma > 0.01 or found == 1.0  # rho = 5000 at epsilon = 800
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)])
@@ -301,15 +291,6 @@ def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon, sig
         apart = epsilon * math.sqrt(m)
         each.append(privacy.rho_to_delta(m / (2 * sigma**2), apart) * math.expm1(epsilon) / math.expm1(apart))
     assert privacy.smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
-
-
-def test_distances_between_whole_numbers_and_where_nothing_is_said():
-    loss = privacy.smooth_loss(1.5, 2.0, 0.1)
-    assert loss["delta"] == pytest.approx(0.1 * (math.exp(3.0) - 1.0) / (math.exp(2.0) - 1.0), rel=1e-12)
-    told = (
-        str(Smooth(1.0, 0.5, "l2")).split("at most, ")[1].split(". ")[1].split("; ")
-    )  # at distance 2 the delta would be 0.5 (e + 1)
-    assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (0.5, 200.0), (0.02, 1e4)])

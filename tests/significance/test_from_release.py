@@ -123,7 +123,7 @@ def test_a_cell_alone_is_the_mechanism_of_theorem_37(law, tradeoff):
         assert other.pvalue == pytest.approx(result.pvalue, rel=1e-12)
 
 
-def test_a_cell_alone_with_discrete_gaussian_or_wider_tulap_noise():
+def test_a_cell_alone_with_discrete_gaussian_wider_tulap_or_plain_real_noise():
     gaussian = odds_ratio_test_from_release(alone(bdp.noise.DiscreteGaussian(2.0), 15, 0), rng=1)
     assert gaussian.noise == discrete_gaussian(2.0)
     assert gaussian.optimal
@@ -132,10 +132,7 @@ def test_a_cell_alone_with_discrete_gaussian_or_wider_tulap_noise():
     assert "3 times noise that is canonical for (1, 0)-DP" in wide.claim
     drawn = bdp.noise.Tulap(1.0, 0.0, sensitivity=3.0).draw(np.random.default_rng(2), (4000,))
     assert kstest(drawn, wide.noise.cdf).pvalue > 1e-4
-
-
-def test_a_cell_alone_with_plain_real_noise():
-    """Normal noise is canonical; Laplace noise is not, and its p-value is the tail of the convolution."""
+    # Normal noise is canonical; Laplace noise is not, and its p-value is the tail of the convolution.
     normal = odds_ratio_test_from_release(alone(bdp.noise.Gaussian(2.0), 15.5, 0))
     direct = odds_ratio_test(15.5, rows=(42, 42), column=37, tradeoff=gaussian_dp(0.5))
     assert (normal.pvalue, normal.optimal, normal.tradeoff) == (direct.pvalue, True, "0.5-GDP")
@@ -214,13 +211,10 @@ def test_independent_noise_in_each_cell_is_four_corners():
     assert normal.tradeoff == f"{math.sqrt(1 + 0.25 + 0.25 + 1 / 16):.10g}-GDP"
 
 
-def test_one_release_is_the_test_of_that_release():
+def test_one_release_is_the_test_of_that_release_and_tulap_noise_brings_its_uniform():
     for release in (released(bdp.noise.LatticeLaplace(0.2), 3), released(bdp.noise.ProjectedGaussian(2.0), 1.25)):
         one = odds_ratio_test_from_releases([release], "two-sided", rng=2)
         assert one == odds_ratio_test_from_release(release, "two-sided", rng=2)
-
-
-def test_published_tulap_noise_brings_its_uniform():
     parts = [bdp.mechanisms.SemiCanonical(MARGINS, approximate_dp(0.5)).release(TABLE, rng=k) for k in (0, 1)]
     result = odds_ratio_test_from_releases(parts)
     assert result == odds_ratio_test_from_releases(parts)  # nothing is drawn

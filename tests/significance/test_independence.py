@@ -117,6 +117,8 @@ def test_several_releases_are_combined_by_precision():
     assert both.statistic == pytest.approx(alone.statistic, rel=0.1)
     with pytest.raises(ValueError, match="counted twice"):
         independence_test_from_releases([one, one])
+    with pytest.raises(ValueError, match="at least 99"):
+        independence_test_from_releases(one, draws=20)
 
 
 def test_empty_rows_and_determined_tables():
@@ -167,11 +169,6 @@ test_what_cannot_be_tested_is_refused = refused(
     (bdp.Release.from_published(TABLE, [], EXACT), "have none", ValueError),
     of=lambda given: independence_test_from_releases(given, draws=99),
 )
-
-
-def test_too_few_draws_are_refused():
-    with pytest.raises(ValueError, match="at least 99"):
-        independence_test_from_releases(released(TABLE.values, LATTICE), draws=20)
 
 
 LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}

@@ -265,7 +265,7 @@ def test_each_step_of_the_proof(f, alpha):
 F = approximate_dp(1.0, 0.01)
 
 
-def test_numbers_computed_elsewhere():
+def test_numbers_computed_elsewhere_without_noise_and_of_a_million_trials():
     greater = binomial_test(18.7, 30, 0.4, tradeoff=F, alternative="greater")
     assert greater.pvalue == pytest.approx(0.0130083231, abs=1e-10)
     both = binomial_test(18.7, 30, 0.5, tradeoff=F)
@@ -274,6 +274,16 @@ def test_numbers_computed_elsewhere():
     less = binomial_test(18.7, 30, 0.4, tradeoff=F, alternative="less")
     assert less.confidence_interval(0.95) == pytest.approx((0.0, 0.77125), abs=5e-6)
     assert both.confidence_interval(0.95) == pytest.approx((0.42770, 0.79058), abs=5e-6)
+    # Almost no noise: the statistic is the count less 1/2, whose upper tail is that of the count.
+    result = binomial_test(8.5, 20, 0.3, tradeoff=approximate_dp(80.0), alternative="greater")
+    assert result.pvalue == pytest.approx(binomtest(9, 20, 0.3, alternative="greater").pvalue, rel=1e-12)
+    n, z, f = 10**6, 301_000.4, gaussian_dp(0.1)
+    result = binomial_test(z, n, 0.3, tradeoff=f, alternative="greater")
+    x = np.arange(n + 1)
+    assert result.pvalue == pytest.approx(binom.pmf(x, n, 0.3) @ f.canonical_noise().cdf(x - z), rel=1e-7)
+    low, high = binomial_test(z, n, 0.3, tradeoff=f).confidence_interval(0.95)
+    spread = 1.959964 * np.sqrt(0.301 * 0.699 / n + (10 / n) ** 2)
+    assert (low, high) == pytest.approx((0.3010004 - spread, 0.3010004 + spread), abs=3e-6)
 
 
 @pytest.mark.parametrize(("f", "theta"), [(F, 0.1), (gaussian_dp(1.0), 0.5)], ids=str)
@@ -302,22 +312,6 @@ def test_the_interval_holds_exactly_the_proportions_that_are_not_rejected(f, z, 
         p = binomial_test(z, 12, float(theta), tradeoff=f, alternative=alternative).pvalue
         if abs(p - 0.1) > 1e-9:
             assert (p > 0.1) == (low < theta < high)
-
-
-def test_without_noise_it_is_the_binomial_test():
-    # Almost no noise: the statistic is the count less 1/2, whose upper tail is that of the count.
-    result = binomial_test(8.5, 20, 0.3, tradeoff=approximate_dp(80.0), alternative="greater")
-    assert result.pvalue == pytest.approx(binomtest(9, 20, 0.3, alternative="greater").pvalue, rel=1e-12)
-
-
-def test_a_million_trials():
-    n, z, f = 10**6, 301_000.4, gaussian_dp(0.1)
-    result = binomial_test(z, n, 0.3, tradeoff=f, alternative="greater")
-    x = np.arange(n + 1)
-    assert result.pvalue == pytest.approx(binom.pmf(x, n, 0.3) @ f.canonical_noise().cdf(x - z), rel=1e-7)
-    low, high = binomial_test(z, n, 0.3, tradeoff=f).confidence_interval(0.95)
-    spread = 1.959964 * np.sqrt(0.301 * 0.699 / n + (10 / n) ** 2)
-    assert (low, high) == pytest.approx((0.3010004 - spread, 0.3010004 + spread), abs=3e-6)
 
 
 def binomial(statistic=3.0, n=10, p=0.5, f=F, **others):

@@ -155,7 +155,7 @@ test_what_cannot_be_tested_is_refused = refused(
 X = np.linspace(-25.0, 25.0, 41)
 
 
-def test_whole_noise_is_enumerated():
+def test_whole_noise_is_enumerated_and_keeps_the_digits_of_its_tail():
     """Masses of J1 + 3 J2, pair by pair, and the uniform by a linear piece."""
     found = noise_of_sum([Tulap(0.5), discrete_gaussian(2.0)], [1.0, 3.0])
     assert isinstance(found, WholeNoise)
@@ -171,9 +171,6 @@ def test_whole_noise_is_enumerated():
     # With delta > 0 Tulap noise ends within a cell: its fractional part is no independent uniform.
     kinds = (Tulap(1.0), Tulap(1.0, 0.1), discrete_gaussian(1.0), LaplaceNoise(1.0))
     assert [is_whole(own) for own in kinds] == [True, False, True, False]
-
-
-def test_one_tulap_noise_is_itself_and_its_tail_keeps_its_digits():
     found = noise_of_sum([Tulap(0.3)], [1.0])
     np.testing.assert_allclose(found.cdf([-0.3, -40.2, -500.0]), Tulap(0.3).cdf([-0.3, -40.2, -500.0]), rtol=1e-12)
     # Two sides of one geometric law: P(J1 + J2 = j) = t**2 r**|j| (|j| + (1 + r**2) / (1 - r**2)), t = (1 - r) / (1 + r).
