@@ -1,11 +1,15 @@
 """Small noisy measurement files for tests, written by hand and by the package."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesdp.datasets import synthetic_spine
 
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 VERMONT = "050100011"
 PERSON = ("hhgq", "votingage", "hispanic", "cenrace")
 

@@ -1,10 +1,8 @@
 """Reading noisy measurement files: everything that is published arrives, at its place and with its law."""
 
 import json
-import os
 import shutil
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +20,7 @@ from bayesdp.hierarchies.structure import structure_of
 from tests.datasets import nmf_files
 from tests.datasets.nmf_files import VERMONT, file_of, minimal, reasons, rewrite, row, split_state, truth_of, write_rows
 
-SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
-ALLOCATION = SHARED / "das2020_pl94_us_person_noise_allocation.json"
+ALLOCATION = nmf_files.SHARED / "das2020_pl94_us_person_noise_allocation.json"
 LEVELS = ["State", "County", "Tract"]
 
 

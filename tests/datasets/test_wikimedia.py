@@ -9,6 +9,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.datasets import WIKIMEDIA_TERMS, WikimediaTerms, read_wikimedia
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from tests.refusals import refused
 
 # As the files are: country, code, project, page id, title, item, noisy views; no header.
 ROWS = (
@@ -99,34 +100,34 @@ def test_the_united_states_of_2023_and_countries_of_other_risk(read):
     egypt, day = one("Egypt", "EG", 1200), {"day": "2025-01-01", "pages": ["A"]}
     with pytest.raises(ValueError, match=r"terms of 'Egypt' \(EG\) must be stated"):
         read(egypt, **day)
-    with pytest.raises(ValueError, match="terms of 'EG'"):
-        WikimediaTerms.on("2024-03-01", "EG")
     assert read(egypt, **day, terms={"*": "gaussian-higher"}).terms[0].threshold == 1000
     own = WikimediaTerms(DiscreteGaussian(sigma=10.0), 90)
     assert read(egypt, **day, terms={"EG": own}).terms == (own,)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("126", "12.5", r"line 1: views must be a whole number of at least 0, got '12\.5'"),
-        ("126", "-3", "line 1: views must be"),
-        ("126", "89", r"line 1: France \(FR\), Marie_Curie has 89 views"),
-        ("\tQ937", "", "line 4: 6 fields, but the first line has 7"),
-        ("736\tAlbert_Einstein\tQ937\t95", "20408\tMarie_Curie\tQ7186\t95", "line 4: .*there twice"),
-        ("India\tIN", "India\tDE", "line 5: the code 'DE' is that of India here and of Germany before"),
-        (ROWS, "", "the file is empty"),
-        (ROWS, "a,b,c\n", "seven fields between tabs"),
-    ],
-)
-def test_files_that_are_not_right_are_refused(read, old, new, message):
-    with pytest.raises(ValueError, match=message):
-        read(ROWS.replace(old, new, 1))
+def changed(old, new):
+    return {"text": ROWS.replace(old, new, 1)}
 
 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
+        (changed("126", "12.5"), ValueError, r"line 1: views must be a whole number of at least 0, got '12\.5'"),
+        (changed("126", "-3"), ValueError, "line 1: views must be"),
+        (changed("126", "89"), ValueError, r"line 1: France \(FR\), Marie_Curie has 89 views"),
+        (changed("\tQ937", ""), ValueError, "line 4: 6 fields, but the first line has 7"),
+        (
+            changed("736\tAlbert_Einstein\tQ937\t95", "20408\tMarie_Curie\tQ7186\t95"),
+            ValueError,
+            "line 4: .*there twice",
+        ),
+        (
+            changed("India\tIN", "India\tDE"),
+            ValueError,
+            "line 5: the code 'DE' is that of India here and of Germany before",
+        ),
+        (changed(ROWS, ""), ValueError, "the file is empty"),
+        (changed(ROWS, "a,b,c\n"), ValueError, "seven fields between tabs"),
         ({"pages": "Marie_Curie"}, TypeError, "pages must be a list, got 'Marie_Curie'"),
         ({"pages": ["Marie_Curie", 3]}, TypeError, "titles, or of page ids"),
         ({"pages": ["A", "A"]}, ValueError, "pages must be different"),
@@ -138,15 +139,17 @@ def test_files_that_are_not_right_are_refused(read, old, new, message):
         ({"terms": {"XX": "laplace-30"}}, ValueError, "terms are stated for 'XX'"),
     ],
 )
-def test_arguments_that_are_not_right(read, tmp_path, given, error, message):
+def test_files_and_arguments_that_are_not_right_are_refused(read, given, error, message):
     with pytest.raises(error, match=message):
         read(**given)
-    with pytest.raises(ValueError, match="independent whole numbers"):
-        WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90)
-    with pytest.raises(ValueError, match="Invalid isoformat"):
-        WikimediaTerms.on("yesterday", "AU")
-    with pytest.raises(FileNotFoundError):
-        read_wikimedia(tmp_path / "absent.tsv", project="en.wikipedia", pages=PAGES, date="2023-03-01")
+
+
+test_terms_and_files_that_are_not_there_are_refused = refused(
+    (lambda: WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90), "independent whole numbers"),
+    (lambda: WikimediaTerms.on("yesterday", "AU"), "Invalid isoformat"),
+    (lambda: WikimediaTerms.on("2024-03-01", "EG"), "terms of 'EG'"),
+    (lambda: read_wikimedia("absent.tsv", project="en", pages=PAGES, date="2023-03-01"), "absent", FileNotFoundError),
+)
 
 
 def test_candidates_have_to_be_stated_and_contribute_their_probability(read):
