@@ -54,8 +54,7 @@ def test_histograms_have_the_shapes_of_the_files():
     sizes = {"relgq_4_groups": 4, "popSehsdTargetsRelship": 19, "relship_and_eight_level_GQ": 25, "gq_constr_groups": 6}
     for name, size in sizes.items():
         own = DHC_PERSON.axis("relgq").binning(name)
-        assert len(own.members) == size
-        assert sorted(i for group in own.members for i in group) == list(range(42))
+        assert (len(own.members), sorted(i for group in own.members for i in group)) == (size, list(range(42)))
 
 
 @pytest.mark.parametrize(
@@ -120,8 +119,7 @@ def test_a_limit_that_one_geounit_states_limits_no_other(tmp_path):
     write_rows(file_of(tmp_path, "County", "Constraint"), nmf_files.limits())
     release = read_nmf(tmp_path, "50", levels=["County"]).release
     counties = {part.sign: part.values.reshape(2, 8) for part in reversed(release.exact)}
-    assert counties[">="][1].tolist() == [0] * 8
-    assert counties["<="][0].tolist() == [6000] * 8
+    assert (counties[">="][1].tolist(), counties["<="][0].tolist()) == ([0] * 8, [6000] * 8)
     assert counties["<="][1].min() > 10**10  # more than there are people
 
 
@@ -138,8 +136,7 @@ def test_the_minimal_file(tmp_path):
     assert signs["<="].values.reshape(-1).tolist() == [6000] * 8
     fixed = release.fiber.system.fixed.reshape(release.frame.shape)
     assert fixed[0, 3, 0].all()
-    assert fixed.sum() == 126
-    assert found.codes.ordinary(VERMONT) == "50001"
+    assert (fixed.sum(), found.codes.ordinary(VERMONT)) == (126, "50001")
 
 
 def test_answers_without_noise_are_the_truth(tmp_path):
@@ -278,8 +275,7 @@ def test_variances_that_differ_between_geounits_and_queries_that_some_lack(tmp_p
     rewrite(file_of(root), change)
     found = read_nmf(root, "50", ["total", "hispanic"], levels=["Tract"])
     total, hispanic = found.release.measurements
-    assert total.unmeasured.tolist() == [False, False, True]
-    assert np.asarray(total.law.sigma)[1] == 3.0
+    assert (total.unmeasured.tolist(), np.asarray(total.law.sigma)[1]) == ([False, False, True], 3.0)
     assert np.asarray(hispanic.law.sigma)[1].tolist() == [3.0, 3.0]
     assert np.asarray(hispanic.law.sigma)[0, 0] == pytest.approx(float(sigma_squared("Tract", "hispanic")) ** 0.5)
     assert any("1 of 3 geounits have no such measurement" in own.reason for own in found.unused)

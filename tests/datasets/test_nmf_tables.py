@@ -70,10 +70,8 @@ def test_codes_of_tables_agree_with_one_another_and_ages_of_p12():
         return code_query(frame, code).apply(table).item()
 
     assert answer("P1_001N") == answer("P2_001N") == table.sum()
-    assert answer("P1_003N") == table[..., 0].sum()
-    assert answer("P2_005N") == table[..., 0, 0].sum()
-    assert answer("P4_005N") == table[:, :, 1, 0, 0].sum()
-    assert answer("P5_001N") == table[:, 1:].sum()
+    assert (answer("P1_003N"), answer("P2_005N")) == (table[..., 0].sum(), table[..., 0, 0].sum())
+    assert (answer("P4_005N"), answer("P5_001N")) == (table[:, :, 1, 0, 0].sum(), table[:, 1:].sum())
     assert answer("P3_001N") == answer("P4_001N") == table[:, :, 1].sum()
     by = code_query(frame, "P1_003N", "P5_001N", by="tract")
     with pytest.raises(ValueError, match="by must be a level of geography, 'tract' or a group of it"):

@@ -68,12 +68,10 @@ def test_midwest_state_totals_and_the_part_of_illinois():
     assert counties == {"IL": 102, "IN": 92, "MI": 83, "OH": 88, "WI": 72}
     adams = [label for label in table["county"].values.tolist() if label.endswith(": ADAMS")]
     assert adams == ["IL: ADAMS", "IN: ADAMS", "OH: ADAMS", "WI: ADAMS"]
-    assert table.sel(county="IL: ADAMS").sum() == 66_090
-    assert table.sel(county="WI: ADAMS")["state"] == "WI"
+    assert (table.sel(county="IL: ADAMS").sum(), table.sel(county="WI: ADAMS")["state"]) == (66_090, "WI")
     assert table["race"].values.tolist() == ["white", "black", "american_indian", "asian", "other"]
     illinois = datasets.illinois_counties()
-    assert illinois.sum() == 11_430_602
-    assert set(illinois["state"].values.tolist()) == {"IL"}
+    assert (illinois.sum(), set(illinois["state"].values.tolist())) == (11_430_602, {"IL"})
     assert illinois.sel(county="IL: COOK") == 5_105_067
     assert "race" not in illinois.coords
 
@@ -132,8 +130,7 @@ def test_which_published_totals_add_up_and_which_do_not(of):
     levels = ("region", "province")
     regions, provinces = ({row["name"]: int(row[of]) for row in rows if row["level"] == level} for level in levels)
     communes = morocco_communes(of)
-    assert len(provinces) == 83
-    assert _sums(communes, "region") == regions
+    assert (len(provinces), _sums(communes, "region")) == (83, regions)
     found = _sums(communes, "province")
     wrong = {name for name, total in provinces.items() if found.get(name) != total}
     assert wrong == set(PREFECTURES) == set(provinces) - set(found)
@@ -175,8 +172,7 @@ def test_the_working_population_has_every_margin_of_three_levels():
 def test_levels_and_places_of_the_working_population_are_chosen():
     law = bdp.noise.CellKey(max_deviation=3, variance_at_most=3.0)
     release = datasets.working_population(law, levels=["SA4"], within="701")
-    assert release.frame.labels[0] == ("701",)
-    assert release.measurements[0].law.variance_at_most == 3.0
+    assert (release.frame.labels[0], release.measurements[0].law.variance_at_most) == (("701",), 3.0)
     for given, error, message in (
         ({"levels": ["SA3", "STE"], "within": "70"}, ValueError, "begins with no codes of STE|no line is left"),
         ({"within": ["7", "x.*"]}, ValueError, "levels and within must name one or more, in digits"),

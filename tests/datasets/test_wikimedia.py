@@ -54,8 +54,7 @@ def test_rows_land_where_they_belong(read):
     np.testing.assert_array_equal(views.published, [[700, np.nan], [np.nan, 95], [np.nan, np.nan]])
     assert read(pages=['"Weird_Al"_Yankovic']).published.values.tolist() == [[700.0]]
     views = read(WITH_HEADER, "2016-1-2", pages=["Marie_Curie"])  # and without items
-    assert views.published.item() == 4000
-    assert views.terms == (WikimediaTerms(DiscreteLaplace(b=300.0), 3500),)
+    assert (views.published.item(), views.terms) == (4000, (WikimediaTerms(DiscreteLaplace(b=300.0), 3500),))
     # A row at the threshold shows that equal ones are published.
     assert read(one("France", "FR", 90), pages=["A"]).at_threshold
 

@@ -75,7 +75,8 @@ def test_calibration_makes_epsilon_true(epsilon, width, delta, r, cap, changed):
     widths = np.full(r, width)
     b = truncated_scale(epsilon, widths, delta, largest=cap, changed=changed)
     true = truncated_epsilon(np.full(r, b), widths, delta, largest=cap, changed=changed)
-    assert epsilon * (1 - 1e-9) <= true <= epsilon
+    assert true == pytest.approx(epsilon, rel=1e-9)
+    assert true <= epsilon
     assert b <= 2 * delta / epsilon * (1 + 1e-9)
 
 

@@ -81,8 +81,7 @@ def test_round_trips():
     assert reread(stated) == stated == pickle.loads(pickle.dumps(stated))
     assert hash(stated) == hash(reread(stated))
     assert stated != replace(stated, simulated=False)
-    assert stated.loss == ZCDP(0.02)
-    assert stated.pairs[0].loss.stated("zcdp") == ZCDP(2 / 50)
+    assert (stated.loss, stated.pairs[0].loss.stated("zcdp")) == (ZCDP(0.02), ZCDP(2 / 50))
     assert stated.pairs[0].loss.stated("approximate") == ZCDP(2 / 50).at(1e-10)
 
 
@@ -130,8 +129,7 @@ def test_a_caveat_is_its_sentence_and_survives_files(caveat):
 def test_every_caveat_has_an_example_here_and_another_name():
     base = privacy.words.Statement
     kinds = {kind for kind in vars(own).values() if isinstance(kind, type) and base in kind.__bases__}
-    assert kinds == {type(caveat) for caveat in CAVEATS}
-    assert len({kind.name for kind in kinds}) == len(kinds)
+    assert (kinds, len({kind.name for kind in kinds})) == ({type(caveat) for caveat in CAVEATS}, len(kinds))
     assert len(set(own.SENTENCES.values())) == len(own.SENTENCES)
 
 
@@ -195,8 +193,7 @@ def test_a_relation_is_read_as_it_was_written(relation):
     assert [own for own in RELATIONS if own.words == relation.words] == [relation]
     assert privacy.words.relation_from(json.loads(json.dumps(relation.describe()))) == relation
     stated = told(pairs=(privacy.PairLoss(relation, 4.0, "l1", {"epsilon": 4.0}),))
-    assert reread(stated) == stated
-    assert stated.to_dict()["pairs"][0]["relation"] == relation.words
+    assert (reread(stated), stated.to_dict()["pairs"][0]["relation"]) == (stated, relation.words)
     assert relation.words in flat(stated)
 
 

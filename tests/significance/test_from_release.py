@@ -69,8 +69,7 @@ def test_discrete_gaussian_plus_uniform_is_canonical_for_its_shift(scale):
 
 def test_an_integer_release_gives_the_test_of_tulap_noise():
     result = odds_ratio_test_from_release(released(bdp.noise.LatticeLaplace(0.25), 2), rng=np.random.default_rng(4))
-    assert result.published == 14.0
-    assert result.uniform == np.random.default_rng(4).random() - 0.5
+    assert (result.published, result.uniform) == (14.0, np.random.default_rng(4).random() - 0.5)
     assert result.statistic == result.published + result.uniform
     direct = odds_ratio_test(result.statistic, rows=(42, 42), column=37, tradeoff=approximate_dp(1.0))
     assert (result.pvalue, result.noise) == (direct.pvalue, direct.noise)
@@ -83,8 +82,7 @@ def test_the_corner_is_chosen_by_labels():
     assert first.cell == "sex=men, admission=yes"
     assert (first.rows, first.column, first.statistic, first.uniform) == ((42, 42), 37, 13.25, None)
     other = odds_ratio_test_from_release(release, "less", cell={"admission": "yes", "sex": "women"})
-    assert other.cell == "sex=women, admission=yes"
-    assert other.statistic == 25 - 1.25
+    assert (other.cell, other.statistic) == ("sex=women, admission=yes", 25 - 1.25)
     # Rows exchanged: the odds ratio is turned over, and so is the alternative.
     assert other.pvalue == pytest.approx(first.pvalue, rel=1e-12)
     both = odds_ratio_test_from_release(release, "greater", cell={"admission": "no", "sex": "women"})
@@ -166,8 +164,7 @@ def test_two_lattice_laplace_corners_by_enumeration():
     parts = [released(bdp.noise.LatticeLaplace(e), j) for e, j in ((0.05, 4), (0.1, -3))]
     result = odds_ratio_test_from_releases(parts, rng=9)
     uniform = np.random.default_rng(9).random() - 0.5
-    assert result.published == pytest.approx((16 + 4 * 9) / 5)
-    assert result.uniform == pytest.approx(uniform / 5)
+    assert (result.published, result.uniform) == (pytest.approx((16 + 4 * 9) / 5), pytest.approx(uniform / 5))
     assert "weights 0.2, 0.8" in result.tradeoff
     steps = np.arange(-150, 151)
     sums = steps[:, None] + 4 * steps[None, :]
