@@ -52,9 +52,6 @@ def test_cells_are_as_coarse_as_the_queries_allow(root, truth):
     assert any("used as sums by" in own.reason and "votingage" in own.reason for own in found.unused)
     by_sex = [sum(own[:, sex, 65:67].sum() for own in truth.values()) for sex in (0, 1)]
     assert code_query(frame, "P12_020N", "P12_044N").apply(table).tolist() == by_sex
-
-
-def test_recodes_that_no_recode_refines_are_read_in_full_detail(root, truth):
     found = read_nmf(root, "50001", ["sex * relgq_4_groups", "gq_constr_groups * age_10_groups"], "dhc-person")
     assert found.release.frame.shape == (1, 42, 2, 10)
     table = cells(truth, relgq="detailed", sex="sex", age="age_10_groups")[:1]

