@@ -30,13 +30,6 @@ def state(tmp_path_factory):
     return write_synthetic_nmf(tmp_path_factory.mktemp("state"), truth, rng=1).parent, truth
 
 
-@pytest.fixture(scope="module")
-def whole(state):
-    """The state by tracts, with its published total."""
-    root, truth = state
-    return read_nmf(root, "30", levels=LEVELS, totals={"30": int(sum(own.sum() for own in truth.values()))})
-
-
 def table_of(found, truth):
     """The true table of what was read."""
     leaves = found.release.frame.labels[0]
@@ -152,14 +145,15 @@ def test_answers_without_noise_are_the_truth(tmp_path):
     assert not found.unused
 
 
-def test_a_state_is_a_hierarchy_with_the_noise_of_the_allocation_and_the_total_of_two_geounits(state, whole):
+def test_a_state_is_a_hierarchy_with_the_noise_of_the_allocation_and_the_total_of_two_geounits(state):
+    root, truth = state
+    whole = read_nmf(root, "30", levels=LEVELS, totals={"30": int(sum(own.sum() for own in truth.values()))})
     assert len(whole.release.measurements) == 33
     for part in whole.release.measurements:
         level, query = part.name.split("_", 1)
         stated = sigma_squared(level.capitalize(), query.replace("_by_", " * "))
         assert float(part.law.sigma) == pytest.approx(float(stated) ** 0.5, rel=1e-6)
     [total] = [part for part in whole.release.exact if part.sign == "=" and part.query.rows == 1]
-    truth = state[1]
     assert whole.release.fiber.contains(table_of(whole, truth))
     assert {part.sign for part in whole.release.exact} == {"=", ">=", "<="}
     assert total.values.item() == sum(own.sum() for own in truth.values())
