@@ -42,32 +42,25 @@ KINDS = [4000, 3, 0, 40, 0, 200, -4, 30]
 
 def limits():
     """What is known of persons by kind of quarters in the one county."""
-    by_kind, shape = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
-    return [
-        row(VERMONT, "hhgq_total_lb_con", by_kind, shape, [0, 5, 0, 20, 0, 0, 0, 0], sign=">="),
-        row(VERMONT, "hhgq_total_ub_con", by_kind, shape, [6000] * 8, sign="<="),
-    ]
+    given = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
+    least = row(VERMONT, "hhgq_total_lb_con", *given, [0, 5, 0, 20, 0, 0, 0, 0], sign=">=")
+    return [least, row(VERMONT, "hhgq_total_ub_con", *given, [6000] * 8, sign="<=")]
 
 
 def minimal(root):
     """The fixture of the notes on the format: one county, persons and housing units."""
-    person = root / "US_Person_PL_PROD" / "County.parquet"
-    one, by_kind = [1, 1, 1, 1], ("hhgq", "*", "*", "*")
-    write_rows(
-        person / "DPQuery/State=50/part-0.parquet",
-        [
-            row(VERMONT, "total_dpq", ("*",) * 4, one, [4270], 100.0),
-            row(VERMONT, "hhgq_dpq", by_kind, [8, 1, 1, 1], KINDS, 100.0),
-            row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
-        ],
-    )
-    minors = row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), one, [0], sign="=")
-    write_rows(person / "Constraint/State=50/part-0.parquet", [*limits(), minors])
-    unit = root / "US_Unit_PL_PROD" / "County.parquet"
+    measured = [
+        row(VERMONT, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [4270], 100.0),
+        row(VERMONT, "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], KINDS, 100.0),
+        row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
+    ]
+    write_rows(file_of(root, "County"), measured)
+    minors = row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), [1, 1, 1, 1], [0], sign="=")
+    write_rows(file_of(root, "County", "Constraint"), [*limits(), minors])
     units = row(VERMONT, "detailed_dpq", ("detailed",), [2], [30, 80], 25.0, axes=("h1",))
-    write_rows(unit / "DPQuery/State=50/part-0.parquet", [units])
+    write_rows(file_of(root, "County", product="Unit"), [units])
     total = row(VERMONT, "total_con", ("*",), [1], [100], sign="=", axes=("h1",))
-    write_rows(unit / "Constraint/State=50/part-0.parquet", [total])
+    write_rows(file_of(root, "County", "Constraint", "Unit"), [total])
     return root
 
 
@@ -92,15 +85,13 @@ def split_state(seed=0):
 
 
 def rewrite(file, change):
-    """Change the table of a parquet file."""
     pq.write_table(change(pq.read_table(file, partitioning=None)), file)
 
 
-def file_of(root, level="Tract", kind="DPQuery"):
-    """The one file of persons of a level of the state 50."""
-    return root / f"US_Person_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
+def file_of(root, level="Tract", kind="DPQuery", product="Person"):
+    """The one file of a level of the state 50."""
+    return root / f"US_{product}_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
 
 
 def reasons(found):
-    """What was not used, and why."""
     return {own.what: own.reason for own in found.unused}

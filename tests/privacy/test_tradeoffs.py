@@ -21,20 +21,15 @@ SYMMETRIC = [approximate_dp(1.0), approximate_dp(0.3, 0.05), approximate_dp(0.0,
 ALL = [approximate_dp(0.3, 0.05), gaussian_dp(0.8), RESPONSE, SKEW, COIN, approximate_dp(0.4, 0.01).group(3)]
 
 
-def smallest_type_two(p, q, alpha):
-    """Minimise the type II error over all randomised tests, as a linear program."""
-    found = linprog(-q, A_ub=p[None], b_ub=[alpha], bounds=(0, 1), method="highs")
-    return 1.0 + float(found.fun)
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.03, 0.35, 0.8, 1.0])
 def test_discrete_pair_is_the_best_of_all_tests(alpha):
+    """The least type II error over all randomised tests is a linear program."""
     for seed in range(4):
         p, q = np.random.default_rng(seed).dirichlet([0.7] * 6, size=2)
-        p[0] = 0.0
-        q[1] = 0.0
+        p[0] = q[1] = 0.0
         p, q = p / p.sum(), q / q.sum()
-        assert tradeoff(p, q)(alpha) == pytest.approx(smallest_type_two(p, q, alpha), abs=1e-12)
+        power = -linprog(-q, A_ub=p[None], b_ub=[alpha], bounds=(0, 1), method="highs").fun
+        assert tradeoff(p, q)(alpha) == pytest.approx(1.0 - power, abs=1e-12)
 
 
 def test_values_of_the_formulas_and_their_digits_in_the_far_tails():
@@ -57,8 +52,7 @@ def test_every_function_is_a_trade_off_function_with_its_slope_and_inverse(f):
     assert values[-1] == 0.0
     np.testing.assert_allclose(f.power(GRID), 1.0 - values, rtol=0, atol=1e-14)
     np.testing.assert_allclose(f.increasing(1.0 - GRID), values, rtol=0, atol=1e-14)
-    at = np.array([0.0123, 0.1771, 0.3137, 0.4567, 0.6543, 0.8765])
-    h = 1e-6
+    at, h = np.array([0.0123, 0.1771, 0.3137, 0.4567, 0.6543, 0.8765]), 1e-6
     numeric = (f(at - h) - f(at + h)) / (2 * h)
     np.testing.assert_allclose(f._slope(at, 1 - at), numeric, rtol=1e-6, atol=1e-9)
     for beta in np.linspace(0.01, 0.99, 23):
@@ -79,14 +73,13 @@ def test_inverse_is_the_trade_off_of_the_exchanged_pair_and_symmetry_is_recognis
 
 
 @pytest.mark.parametrize("f", ALL)
-@pytest.mark.parametrize("k", [1, 3])
-def test_group_privacy_in_both_conventions(f, k):
+def test_group_privacy_in_both_conventions(f):
     power, increasing = GRID, GRID
-    for _ in range(k):
+    for k in (1, 2, 3):
         power, increasing = 1.0 - f(np.clip(power, 0, 1)), f(np.clip(1.0 - increasing, 0, 1))
-    np.testing.assert_allclose(f.group(k)(GRID), 1.0 - power, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(f.group(k).increasing(GRID), increasing, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(f.group(k).group(2)(GRID), f.group(2 * k)(GRID), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(f.group(k)(GRID), 1.0 - power, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(f.group(k).increasing(GRID), increasing, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(f.group(k).group(2)(GRID), f.group(2 * k)(GRID), rtol=0, atol=1e-12)
 
 
 def test_tails_invert_each_other_and_are_not_lost_in_groups():
@@ -111,20 +104,25 @@ PAIRS = [
 X = np.linspace(-9.3, 9.3, 373)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "at", "expected"),
-    [
+def test_numbers_computed_elsewhere_and_recursion_meets_the_gaussian_at_half_integers():
+    for epsilon, delta, at, expected in (
         (1.0, 0.0, (-0.5, 0.25, 1, 2.5), (0.26894142137, 0.61552928932, 0.81606027941, 0.96360273657)),
         (1.0, 0.01, (-0.5, 0.25, 1, 2.5), (0.26625200716, 0.61687399642, 0.81973907383, 0.96899885645)),
         # At 1, Lemma 36 gives 1 - f(1/2) = 1 - exp(-0.5) (0.5 - 1e-7), by hand.
         (0.5, 1e-7, (-1, -0.5, 0, 0.5, 1), (0.30326526920, 0.37754063104, 0.5, 0.62245936896, 0.69673473080)),
-    ],
-)
-def test_numbers_computed_elsewhere(epsilon, delta, at, expected):
-    f = approximate_dp(epsilon, delta)
-    assert f.canonical_noise() == Tulap(epsilon, delta)
-    np.testing.assert_allclose(f.canonical_noise().cdf(at), expected, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(RecursiveNoise(f).cdf(at), expected, rtol=0, atol=1e-11)
+    ):
+        f = approximate_dp(epsilon, delta)
+        assert f.canonical_noise() == Tulap(epsilon, delta)
+        for noise in (f.canonical_noise(), RecursiveNoise(f)):
+            np.testing.assert_allclose(noise.cdf(at), expected, rtol=0, atol=1e-11)
+    # Canonical noise of mu-GDP is not unique: Lemma 36 is uniform in the centre. Both obey the same recursion.
+    for mu in (0.2, 1.0, 3.0):
+        assert gaussian_dp(mu).canonical_noise() == GaussianNoise(mu)
+        half = np.arange(-8, 8) + 0.5
+        found = RecursiveNoise(gaussian_dp(mu)).cdf(half)
+        np.testing.assert_allclose(found, norm.cdf(mu * half), rtol=1e-10, atol=1e-15)
+        np.testing.assert_allclose(GaussianNoise(mu).cdf(X), norm.cdf(X, scale=1 / mu), rtol=1e-12)
+        np.testing.assert_allclose(GaussianNoise(mu).pdf(X), norm.pdf(X, scale=1 / mu), rtol=1e-12)
 
 
 def tulap_as_printed(x, epsilon, delta):
@@ -148,19 +146,8 @@ def test_recursion_and_both_closed_forms_agree(epsilon, delta):
     np.testing.assert_allclose(recursive.ppf(levels), closed.ppf(levels), rtol=1e-9, atol=1e-9)
 
 
-def test_recursion_meets_the_gaussian_at_half_integers():
-    # Canonical noise of mu-GDP is not unique: Lemma 36 is uniform in the centre. Both obey the same recursion.
-    for mu in (0.2, 1.0, 3.0):
-        assert gaussian_dp(mu).canonical_noise() == GaussianNoise(mu)
-        half = np.arange(-8, 8) + 0.5
-        found = RecursiveNoise(gaussian_dp(mu)).cdf(half)
-        np.testing.assert_allclose(found, norm.cdf(mu * half), rtol=1e-10, atol=1e-15)
-        np.testing.assert_allclose(GaussianNoise(mu).cdf(X), norm.cdf(X, scale=1 / mu), rtol=1e-12)
-        np.testing.assert_allclose(GaussianNoise(mu).pdf(X), norm.pdf(X, scale=1 / mu), rtol=1e-12)
-
-
 @pytest.mark.parametrize(("f", "noise"), PAIRS)
-def test_canonical_property(f, noise):
+def test_canonical_property_and_density_quantiles_and_draws_are_those_of_the_distribution(f, noise):
     # Definition 35: F(x - 1) = f(1 - F(x)) for 0 < F(x) < 1, in the increasing convention f(F(x)); F symmetric.
     x = X[(noise.cdf(X) > 0.0) & (noise.sf(X) > 0.0)]
     np.testing.assert_allclose(noise.cdf(x - 1), f(noise.sf(x)), rtol=0, atol=1e-12)
@@ -173,10 +160,6 @@ def test_canonical_property(f, noise):
     # Part 1: for shifts of 0 to 1 no threshold test does better than f allows.
     for shift in (0.1, 0.5, 0.9):
         assert np.all(noise.cdf(X - shift) >= f(noise.sf(X)) - 1e-13)
-
-
-@pytest.mark.parametrize(("f", "noise"), PAIRS)
-def test_density_quantiles_and_draws_are_those_of_the_distribution(f, noise):
     x, h = X + 0.0123, 1e-6  # not at jumps of a density
     np.testing.assert_allclose(noise.pdf(x), (noise.cdf(x + h) - noise.cdf(x - h)) / (2 * h), rtol=1e-6, atol=1e-9)
     levels = np.concatenate([np.linspace(0.0, 1.0, 301)[1:-1], [1e-12, 1e-6]])
