@@ -308,10 +308,7 @@ def of_total(column, value):
     )
 
 
-def floats(table):
-    return replace("value", lambda _: True, lambda own: [float(v) for v in own], pa.list_(pa.float64()))(table)
-
-
+FLOATS = replace("value", lambda _: True, lambda own: [float(v) for v in own], pa.list_(pa.float64()))
 A_ROW = r"geocode 05010001000\d, \w+_dpq.*"
 
 
@@ -324,7 +321,7 @@ A_ROW = r"geocode 05010001000\d, \w+_dpq.*"
         (of_total("value", None), f"{A_ROW}there is no value"),
         (of_total("value", [1, 2]), f"{A_ROW}has 2 numbers of shape"),
         (of_total("value", [None]), f"{A_ROW}value must be a list of whole numbers"),
-        (floats, f"{A_ROW}must be a list of whole"),
+        (FLOATS, f"{A_ROW}must be a list of whole"),
         (of_total("query_shape", [2, 1, 1, 1]), rf"{A_ROW}has 1 numbers of shape \(2, 1, 1, 1\)"),
         (of_total("hispanic", "hispanic"), f"{A_ROW}has 1 numbers"),
         (lambda table: pa.concat_tables([table, table]), f"{A_ROW}is there twice, also in"),

@@ -50,21 +50,20 @@ def test_histograms_have_the_shapes_of_the_files():
         assert (len(own.members), sorted(i for group in own.members for i in group)) == (size, list(range(42)))
 
 
-@pytest.mark.parametrize(
-    ("product", "query", "cells"),
-    [
-        ("pl94-person", "total", 1), ("pl94-person", "hhgq", 8), ("pl94-person", "hhinstlevels", 3),
-        ("pl94-person", "votingage * hispanic * cenrace", 252), ("pl94-person", "detailed", 2016), ("pl94-unit", "detailed", 2),
-        ("dhc-person", "hispanic * sex", 4), ("dhc-person", "age_38_groups * sex", 76),
-        ("dhc-person", "gq_constr_groups * age_10_groups", 60), ("dhc-person", "popSehsdTargetsRelship", 19),
-        ("dhc-person", "relgq * age_40_groups * hispanic * cenrace * sex", 423_360), ("dhc-person", "detailed", 1_227_744),
-    ],
-)  # fmt: skip
-def test_queries_have_as_many_answers_as_in_the_files(product, query, cells):
-    own = PRODUCTS[product]
-    assert query in own.queries
-    bins = zip(own.histogram.axes, own.histogram.named(query), strict=True)
-    assert np.prod([len(axis.binning(name).members) for axis, name in bins]) == cells
+ANSWERS = [
+    ("pl94-person", "total", 1), ("pl94-person", "hhgq", 8), ("pl94-person", "hhinstlevels", 3),
+    ("pl94-person", "votingage * hispanic * cenrace", 252), ("pl94-person", "detailed", 2016), ("pl94-unit", "detailed", 2),
+    ("dhc-person", "hispanic * sex", 4), ("dhc-person", "age_38_groups * sex", 76),
+    ("dhc-person", "gq_constr_groups * age_10_groups", 60), ("dhc-person", "popSehsdTargetsRelship", 19),
+    ("dhc-person", "relgq * age_40_groups * hispanic * cenrace * sex", 423_360), ("dhc-person", "detailed", 1_227_744),
+]  # fmt: skip
+
+
+def test_queries_have_as_many_answers_as_in_the_files():
+    for product, query, cells in ANSWERS:
+        own = PRODUCTS[product]
+        assert query in own.queries
+        assert np.prod([len(cut.members) for cut in own.histogram.binned(own.histogram.named(query))]) == cells
 
 
 # Variances of the notes on the format, to the digits that are printed there.
@@ -82,17 +81,12 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("level", PRINTED)
-def test_the_noise_allocation_gives_the_printed_variances(level):
-    found = [sigma_squared(level, query) for query in COLUMNS]
-    assert [own and float(f"{float(own):.4g}") for own in found] == [*PRINTED[level]]
-    same = {sigma_squared(level, own) for own in ("votingage", "hhinstlevels", "hhgq", "hispanic")}
-    assert len(same) == 1
-
-
-def test_levels_and_queries_use_up_the_loss():
-    levels, queries = products.LEVELS, products.QUERIES
-    losses = [sigma_squared(level, query) for level in levels for query in queries]
+def test_the_noise_allocation_gives_the_printed_variances_and_uses_up_the_loss():
+    for level, printed in PRINTED.items():
+        found = [sigma_squared(level, query) for query in COLUMNS]
+        assert [own and float(f"{float(own):.4g}") for own in found] == [*printed]
+        assert len({sigma_squared(level, own) for own in ("votingage", "hhinstlevels", "hhgq", "hispanic")}) == 1
+    losses = [sigma_squared(level, query) for level in products.LEVELS for query in products.QUERIES]
     assert sum(1 / own for own in losses if own is not None) == products.RHO
 
 

@@ -59,22 +59,20 @@ def test_rows_land_where_they_belong(read):
     assert read(one("France", "FR", 90), pages=["A"]).at_threshold
 
 
-@pytest.mark.parametrize(
-    ("date", "law", "threshold"),
-    [
+def test_laws_by_day_as_documented(read):
+    gaussian = DiscreteGaussian(sigma=math.sqrt(10 / 0.03))
+    for date, law, threshold in (
         ("2015-07-01", DiscreteLaplace(b=300.0), 3500),
         ("2017-02-08", DiscreteLaplace(b=300.0), 3500),
         ("2017-02-09", DiscreteLaplace(b=30.0), 450),
         ("2023-02-05", DiscreteLaplace(b=30.0), 450),
-        ("2023-02-06", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
+        ("2023-02-06", gaussian, 90),
         ("2023-06-19", DiscreteLaplace(b=30.0), 450),  # made later
-        ("2026-01-01", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
-    ],
-)
-def test_laws_by_day_as_documented(read, date, law, threshold):
-    terms = WikimediaTerms(law, threshold)
-    assert read(one("France", "FR", 4000), "file", pages=["A"], date=date).terms == (terms,)
-    assert WikimediaTerms.on(date, "AU") == terms
+        ("2026-01-01", gaussian, 90),
+    ):
+        terms = WikimediaTerms(law, threshold)
+        assert read(one("France", "FR", 4000), "file", pages=["A"], date=date).terms == (terms,)
+        assert WikimediaTerms.on(date, "AU") == terms
 
 
 def test_the_united_states_of_2023_countries_of_other_risk_and_the_scales_of_the_documentation(read):

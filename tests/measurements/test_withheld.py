@@ -52,8 +52,7 @@ def test_candidates_as_a_mask_all_or_a_list_of_tuples_of_cells_totals_and_margin
     everything = bdp.thresholded(GRID, by_two, Gaussian(3.0), [[1.0, 2.0], [3.0, 4.0]], candidates=True)
     np.testing.assert_array_equal(everything.values, [[0.0, 1.0], [2.0, 12.0]])
     assert held_back(everything) == ["3 of them under a threshold of their own"]
-    total = bdp.thresholded(bdp.Totals(PAGE), None, DiscreteLaplace(2.0), 5, candidates=True)
-    assert total.values == 4
+    assert bdp.thresholded(bdp.Totals(PAGE), None, DiscreteLaplace(2.0), 5, candidates=True).values == 4
     both = bdp.Margins({"county": ["a", "b"], "age": ["x", "y"]}, ["county"], ["age"])
     own = bdp.thresholded(both, {both.names[0]: 30, both.names[3]: 8}, DiscreteLaplace(2.0), 5, candidates=True)
     np.testing.assert_array_equal(own.values, [30, 4, 4, 8])
@@ -157,32 +156,21 @@ def _fiber(parts, total):
 
 
 @pytest.mark.parametrize(
-    ("options", "ranges"),
+    ("options", "ranges", "words"),
     [
-        ({"assumption": "primary"}, (range(1, 5), range(1, 5))),
-        ({"assumption": "primary", "positive": False}, (range(5), range(5))),
-        ({"assumption": "marked", "marked": ["Beta"]}, (range(1, 5), range(100))),
-        ({"assumption": "none"}, (range(100), range(100))),
+        ({"assumption": "primary"}, (range(1, 5), range(1, 5)),
+         "assumed: every missing answer was suppressed for being from 1 to 4"),
+        ({"assumption": "primary", "positive": False}, (range(5), range(5)), "suppressed for being from 0 to 4"),
+        ({"assumption": "marked", "marked": ["Beta"]}, (range(1, 5), range(100)),
+         "as the publisher marks them, these answers were suppressed for being from 1 to 4; nothing is assumed of 1 other"),
+        ({"assumption": "none"}, (range(100), range(100)), "nothing is assumed of 2 missing answers"),
     ],
-)
-def test_tables_that_remain(options, ranges):
+)  # fmt: skip
+def test_tables_that_remain_and_assumptions_that_are_shown_and_kept(options, ranges, words, tmp_path):
     """Alpha is published; Beta and Gamma are not, with a total that leaves 6 for the two of them."""
     parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
     left = [table for table in itertools.product([17], *ranges) if sum(table) == 23]
     assert sorted(map(tuple, _fiber(parts, 23).tolist())) == left
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"assumption": "primary"}, "assumed: every missing answer was suppressed for being from 1 to 4"),
-        ({"assumption": "marked", "marked": ["Beta"]},
-         "as the publisher marks them, these answers were suppressed for being from 1 to 4; nothing is assumed of 1 other"),
-        ({"assumption": "none"}, "nothing is assumed of 2 missing answers"),
-    ],
-)  # fmt: skip
-def test_assumptions_are_shown_and_kept(options, words, tmp_path):
-    parts = bdp.suppressed(COUNTY, {"Alpha": 17}, below=5, **options)
     release = bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 23)])
     assert words in repr(release)
     assert words in release._repr_html_()
@@ -220,10 +208,9 @@ def test_a_bound_that_contradicts_a_total_or_a_sum_of_cells_is_named():
 
 def test_top_coding():
     parts = bdp.top_coded(COUNTY, {"Beta": 17}, at_least=100, coded=["Alpha"])
-    found = _fiber(parts, 119)
-    assert sorted(map(tuple, found.tolist())) == [(100, 17, 2), (101, 17, 1), (102, 17, 0)]
-    assert parts[0].assumption == "nothing is assumed of 1 missing answers"
-    assert parts[1].assumption == "top-coded: published as 100 or more"
+    assert sorted(map(tuple, _fiber(parts, 119).tolist())) == [(100, 17, 2), (101, 17, 1), (102, 17, 0)]
+    words = ["nothing is assumed of 1 missing answers", "top-coded: published as 100 or more"]
+    assert [part.assumption for part in parts[:2]] == words
     with pytest.raises(ValueError, match="county=Beta = 170, but counts of 100 or more are published as such"):
         bdp.top_coded(COUNTY, {"Beta": 170}, at_least=100, coded=["Alpha"])
     with pytest.raises(ValueError, match="county=Beta is published as 100 or more, but it is published as 17"):

@@ -130,9 +130,10 @@ def test_every_caveat_has_an_example_here_and_another_name():
     assert len(set(own.SENTENCES.values())) == len(own.SENTENCES)
 
 
-@pytest.mark.parametrize(
-    "sampler", [privacy.EXACT_SAMPLER, SamplerStatement("Gibbs", 9), SamplerStatement("hit-and-run", 7)]
-)
+SAMPLERS = [privacy.EXACT_SAMPLER, SamplerStatement("Gibbs", 9), SamplerStatement("hit-and-run", 7)]
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_sampler_is_read_again(sampler, alone):
     written = json.loads(json.dumps(told("one", sampler=sampler).to_dict()))
@@ -194,10 +195,6 @@ def test_a_relation_is_read_as_it_was_written(relation):
     assert relation.words in flat(stated)
 
 
-def kept(relation, l1, found):
-    return {"is": "kept", "difference": {"relation": relation, "l1": l1, "l2": 1, "found": found}, "bound": ""}
-
-
 GIBBS = "approximate: {} sweeps of Gibbs, convergence not certified"
 ROW_OF_FILE = privacy.PairLoss(SemiAdjacent(3), 6.0, "l1", {"epsilon": 1.0}).to_dict()
 DEEP = own.Rounded(1).describe()
@@ -209,17 +206,12 @@ def caveat(name, **fields):
     return {"about": {"caveats": [{"is": name, **fields}]}}
 
 
-def sampler(chain, sweeps):
-    return {"about": {"sampler": {"is": "sampler", "chain": chain, "sweeps": sweeps}}}
+def pair(kind, **fields):
+    return {"pairs": [{**ROW_OF_FILE, "about": {"is": kind, **fields}}]}
 
 
-def apart(**fields):
-    return {"pairs": [{**ROW_OF_FILE, "about": {"is": "apart", "adjacency": 3, "joint": False, **fields}}]}
-
-
-def neighbours(**fields):
-    about = {"is": "neighbours", "change": "add-remove", "among": "", "bound": "", **fields}
-    return {"pairs": [{**ROW_OF_FILE, "about": about}]}
+def kept(relation, l1, found):
+    return pair("kept", difference={"relation": relation, "l1": l1, "l2": 1, "found": found}, bound="")
 
 
 test_what_is_read_is_checked = refused(
@@ -253,20 +245,20 @@ test_what_is_read_is_checked = refused(
     (caveat("paper elements", true_epsilon=-1.0), "true_epsilon of a caveat must be"),
     (caveat("other samplers", samplers="x"), "samplers of a caveat must be a list"),
     ({"about": {"record": {"is": "one person"}}}, "lacks 'cells', 'movable', 'uncounted'"),
-    (sampler("HMC", 3), "chain must be one of '', 'Gibbs'"),
-    (sampler("Gibbs", 0), "sweeps must be an integer greater"),
-    (sampler("", 3), "sweeps must be 0 without a chain"),
-    ({"pairs": [{**ROW_OF_FILE, "about": {"is": "kin"}}]}, "'is' of a relation"),
-    ({"pairs": [{**ROW_OF_FILE, "about": {"is": "apart", "adjacency": 3}}]}, "a relation lacks 'joint'"),
-    ({"pairs": [{**ROW_OF_FILE, "about": {"is": "sentence", "text": 7}}]}, "sentence"),
-    (apart(adjacency=0), "adjacency"),
-    (apart(joint=1), "joint"),
-    (neighbours(change="swap"), "change"),
-    (neighbours(among="some"), "among"),
-    (neighbours(bound="never"), "bound"),
-    ({"pairs": [{**ROW_OF_FILE, "about": kept("x", -1, False)}]}, "l1"),
-    ({"pairs": [{**ROW_OF_FILE, "about": kept("", 1, False)}]}, "sentence"),
-    ({"pairs": [{**ROW_OF_FILE, "about": kept("x", 1, 0)}]}, "found"),
+    ({"about": {"sampler": {"is": "sampler", "chain": "HMC", "sweeps": 3}}}, "chain must be one of '', 'Gibbs'"),
+    ({"about": {"sampler": {"is": "sampler", "chain": "Gibbs", "sweeps": 0}}}, "sweeps must be an integer greater"),
+    ({"about": {"sampler": {"is": "sampler", "chain": "", "sweeps": 3}}}, "sweeps must be 0 without a chain"),
+    (pair("kin"), "'is' of a relation"),
+    (pair("apart", adjacency=3), "a relation lacks 'joint'"),
+    (pair("sentence", text=7), "sentence"),
+    (pair("apart", adjacency=0, joint=False), "adjacency"),
+    (pair("apart", adjacency=3, joint=1), "joint"),
+    (pair("neighbours", change="swap", among="", bound=""), "change"),
+    (pair("neighbours", change="add-remove", among="some", bound=""), "among"),
+    (pair("neighbours", change="add-remove", among="", bound="never"), "bound"),
+    (kept("x", -1, False), "l1"),
+    (kept("", 1, False), "sentence"),
+    (kept("x", 1, 0), "found"),
     of=lambda change: privacy.Guarantee.from_dict({**told("one").to_dict(), **change}),
 )
 NO_SAMPLER = {name: value for name, value in full().to_dict().items() if name != "sampler"}

@@ -153,16 +153,16 @@ def response_delta(epsilon, n):
     return lambda e: float(np.maximum(q - math.exp(e) * p, 0.0).sum())
 
 
-def normal_delta(mu, epsilon):
-    """Of normal noise, also at negative epsilons (Balle and Wang, 2018, Theorem 8)."""
-    return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
-
-
 def mixed_delta(mu, epsilon, n):
-    """Of normal noise and n randomised responses: the mean over the loss of these."""
+    """Of normal noise, also at negative epsilons (Balle and Wang, 2018, Theorem 8), and n responses: the mean over their loss."""
     k = np.arange(n + 1)
-    q = binom.pmf(k, n, 1.0 / (1.0 + math.exp(-epsilon)))
-    return lambda e: float(sum(w * normal_delta(mu, e - (2 * i - n) * epsilon) for i, w in zip(k, q, strict=True)))
+    mass, losses = binom.pmf(k, n, 1.0 / (1.0 + math.exp(-epsilon))), (2 * k - n) * epsilon
+
+    def delta_at(e):
+        left = e - losses
+        return float(mass @ (ndtr(mu / 2 - left / mu) - np.exp(left) * ndtr(-mu / 2 - left / mu)))
+
+    return delta_at
 
 
 def laplace_delta(shift, epsilon):
