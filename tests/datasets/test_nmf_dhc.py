@@ -61,9 +61,7 @@ def test_cells_are_as_coarse_as_the_queries_allow(root, truth):
 
 
 def test_the_full_histogram_is_refused_with_the_way_out(root):
-    with pytest.raises(
-        NotImplementedError, match=r"2 geounits of the level County in 50 by 1,227,744 cells .* coarser"
-    ):
+    with pytest.raises(NotImplementedError, match=r"2 geounits of .* County in 50 by 1,227,744 cells .* coarser cells"):
         read_nmf(root, "50", product="dhc-person", max_cells=2_000_000)
     coarser = {"age": "*", "cenrace": "*", "relgq": "popSehsdTargetsRelship"}
     found = read_nmf(root, "50", product="dhc-person", cells=coarser)

@@ -88,9 +88,7 @@ def test_codes_of_tables_agree_with_one_another_and_ages_of_p12():
     coarse = frame_of("P12", **P12, age="age_38_groups")
     fine = {f"P12_0{i}N" for i in ("08", "09", "10", "32", "33", "34")}
     for code in sorted(fine):
-        with pytest.raises(
-            ValueError, match=f"{code} .* is no sum of the cells: the axis 'age' of the table is cut by"
-        ):
+        with pytest.raises(ValueError, match=f"{code} .* is no sum of the cells: .* 'age' of the table is cut by"):
             code_query(coarse, code)
     assert code_query(coarse, *(line.code for line in TABLES["P12"].lines if line.code not in fine)).rows == 43
 

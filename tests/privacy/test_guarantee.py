@@ -62,9 +62,8 @@ def test_the_text_has_all_that_matters():
     assert "Loss at l2 distance 2 between two tables: epsilon = 1, delta = 1e-10" in at_size
 
 
-PURE = privacy.Guarantee(
-    "pure", {"epsilon": 0.25}, "l1", privacy.pure_pairs(0.25, "l1", NAMED), sampler=SamplerStatement("Gibbs", 1000)
-)
+GIBBS_1000, ROWS = SamplerStatement("Gibbs", 1000), privacy.pure_pairs(0.25, "l1", NAMED)
+PURE = privacy.Guarantee("pure", {"epsilon": 0.25}, "l1", ROWS, sampler=GIBBS_1000)
 
 
 @pytest.mark.parametrize("stated", [PURE, full()])

@@ -6,20 +6,16 @@ import numpy as np
 
 import bayesdp as bdp
 
-type MarginsOfTwo = tuple[int, int, int]
-"""Totals of the first row, the second row and the first column."""
-
 SQUARE = np.array([[1, -1], [-1, 1]])
 
 
 def both_margins(table):
     """The exact margins of a table of two dimensions."""
-    return [
-        bdp.Exact(bdp.Margins(table, [dim]), table.sum([own for own in table.dims if own != dim])) for dim in table.dims
-    ]
+    return [bdp.Exact(bdp.Margins(table, [dim]), table.sum(list({*table.dims} - {dim}))) for dim in table.dims]
 
 
 def corners(margins):
+    """Of totals of the first row, the second row and the first column."""
     r1, r2, c1 = margins
     return np.arange(max(0, c1 - r2), min(r1, c1) + 1)
 

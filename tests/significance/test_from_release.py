@@ -15,9 +15,8 @@ from bayesdp.significance.corners import LaplaceNoise, WholeNoise, discrete_gaus
 from tests.refusals import refused
 from tests.significance.examples import SQUARE, both_margins, geometric
 
-TABLE = xr.DataArray(
-    [[12, 30], [25, 17]], dims=("sex", "admission"), coords={"sex": ["men", "women"], "admission": ["yes", "no"]}
-)
+LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
+TABLE = xr.DataArray([[12, 30], [25, 17]], dims=list(LABELS), coords=LABELS)
 MARGINS = bdp.Margins(TABLE, ["sex"], ["admission"])
 EXACT = both_margins(TABLE)
 LAWS = [

@@ -225,9 +225,8 @@ def test_limits_of_the_p_value_over_the_uniform(alternative):
     assert smooth[0] == smooth[1]
 
 
-WIDE_DRAWS = xr.Dataset(
-    {"x": (("chain", "draw", "a", "b"), np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]}
-)
+WIDE_DIMS = ("chain", "draw", "a", "b")
+WIDE_DRAWS = xr.Dataset({"x": (WIDE_DIMS, np.ones((1, 2, 2, 3), dtype=int))}, coords={"a": [1, 2], "b": [1, 2, 3]})
 
 
 test_posteriors_that_will_not_do = refused(
