@@ -66,23 +66,18 @@ def test_lines_of_tracts_of_one_county_are_covered(tmp_path):
     assert np.abs((totals["mean"] - expected) / totals["sd"]).max() < 4.0
 
 
-@pytest.fixture(scope="module")
-def state(tmp_path_factory):
-    """A state with two counties in one branch of the spine and an area in the other, four persons, by age."""
+def test_the_total_of_a_state_is_that_of_both_branches_and_gls_estimates_codes(tmp_path):
+    """Against the enumeration of all tables: an exact total of the sum of two geounits, with noise at both levels.
+
+    Two counties are in one branch of the spine and an area in the other, with four persons, by age.
+    """
     blocks = [*synthetic_spine("30", counties=2), *synthetic_spine("30", counties=1, aian=True)]
-    truth = {}
-    for block, (young, old) in zip(blocks, ((1, 2), (0, 0), (0, 1)), strict=True):
-        table = np.zeros((8, 2, 2, 63), dtype=np.int64)
-        table[0, :, 0, 0] = young, old
-        truth[block[:8]] = table
-    folder = tmp_path_factory.mktemp("state")
-    queries = ["total", "votingage"]
-    write_synthetic_nmf(folder, truth, level="County", variance=1.5, queries=queries, constraints=False, rng=2)
-    return read_nmf(folder, "30", queries, levels=["State", "County"], totals={"30": 4}).release
-
-
-def test_the_total_of_a_state_is_that_of_both_branches(state):
-    """Against the enumeration of all tables: an exact total of the sum of two geounits, with noise at both levels."""
+    truth = {block[:8]: np.zeros((8, 2, 2, 63), dtype=np.int64) for block in blocks}
+    for own, ages in zip(truth.values(), ((1, 2), (0, 0), (0, 1)), strict=True):
+        own[0, :, 0, 0] = ages
+    queries, levels = ["total", "votingage"], ["State", "County"]
+    write_synthetic_nmf(tmp_path, truth, level="County", variance=1.5, queries=queries, constraints=False, rng=2)
+    state = read_nmf(tmp_path, "30", queries, levels=levels, totals={"30": 4}).release
     assert state.frame.shape == (3, 2)
     assert [(part.query.dims, part.values.tolist()) for part in state.exact] == [((), 4)]
     record = {"x": bdp.Identity(state.frame), "p1": code_query(state.frame, "P1_001N", "P3_001N")}
@@ -98,9 +93,6 @@ def test_the_total_of_a_state_is_that_of_both_branches(state):
     assert_close_in_variation(indices(tables, draws), probabilities(logs), rate=1e-6, largest=0.3)
     expected = np.stack([draws.sum(axis=(-2, -1)), draws[..., 1].sum(axis=-1)], axis=-1)
     np.testing.assert_array_equal(tree["posterior"]["p1"].values, expected)
-
-
-def test_gls_estimates_codes(state):
     found = bdp.gls(state)
     by, cells = code_query(state.frame, "P1_001N", "P3_001N", by="county"), bdp.Identity(state.frame)
     totals, adults = found.mean(by).reshape(3, 2).T

@@ -99,19 +99,8 @@ def test_the_noise_allocation_is_that_of_the_published_settings():
             assert sigma_squared(level, query) == (share and 1 / (whole * Fraction(share)))
 
 
-def test_a_limit_that_one_geounit_states_limits_no_other(tmp_path):
-    other = "050100022"  # a second county, with no limits
-    given = "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], nmf_files.KINDS, 100.0
-    write_rows(file_of(tmp_path, "County"), [row(own, *given) for own in (VERMONT, other)])
-    write_rows(file_of(tmp_path, "County", "Constraint"), nmf_files.limits())
-    release = read_nmf(tmp_path, "50", levels=["County"]).release
-    counties = {part.sign: part.values.reshape(2, 8) for part in reversed(release.exact)}
-    assert (counties[">="][1].tolist(), counties["<="][0].tolist()) == ([0] * 8, [6000] * 8)
-    assert counties["<="][1].min() > 10**10  # more than there are people
-
-
-def test_the_minimal_file(tmp_path):
-    found = read_nmf(minimal(tmp_path), "50001")
+def test_the_minimal_file_and_limits_that_another_geounit_does_not_state(tmp_path):
+    found = read_nmf(minimal(tmp_path / "one"), "50001")
     release = found.release
     assert release.frame.shape == (1, 8, 2, 2, 63)
     total, hhgq, detailed = release.measurements
@@ -124,6 +113,14 @@ def test_the_minimal_file(tmp_path):
     fixed = release.fiber.system.fixed.reshape(release.frame.shape)
     assert fixed[0, 3, 0].all()
     assert (fixed.sum(), found.codes.ordinary(VERMONT)) == (126, "50001")
+    other = "050100022"  # a second county, with no limits
+    given = "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], nmf_files.KINDS, 100.0
+    write_rows(file_of(tmp_path, "County"), [row(own, *given) for own in (VERMONT, other)])
+    write_rows(file_of(tmp_path, "County", "Constraint"), nmf_files.limits())
+    release = read_nmf(tmp_path, "50", levels=["County"]).release
+    counties = {part.sign: part.values.reshape(2, 8) for part in reversed(release.exact)}
+    assert (counties[">="][1].tolist(), counties["<="][0].tolist()) == ([0] * 8, [6000] * 8)
+    assert counties["<="][1].min() > 10**10  # more than there are people
 
 
 def test_answers_without_noise_are_the_truth(tmp_path):

@@ -181,16 +181,7 @@ def test_tables_that_remain_and_assumptions_that_are_shown_and_kept(options, ran
         assert [part.assumption for part in again.exact] == [part.assumption for part in release.exact]
 
 
-def test_an_assumption_is_a_sentence_and_tells_values_apart():
-    plain = bdp.Exact(bdp.Totals(LINE), 23)
-    assert plain != bdp.Exact(bdp.Totals(LINE), 23, assumption="as the office says")
-    assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))
-    for wrong in ("", "  ", 3):
-        with pytest.raises(TypeError, match="assumption must be a sentence or None"):
-            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
-
-
-def test_a_bound_that_contradicts_a_total_or_a_sum_of_cells_is_named():
+def test_a_bound_that_contradicts_a_total_or_a_sum_of_cells_is_named_and_an_assumption_is_a_sentence():
     parts = bdp.suppressed(COUNTY, {"Alpha": 17, "Gamma": 6}, below=5, assumption="primary")
     with pytest.raises(ValueError, match="no nonnegative integer table satisfies") as raised:
         bdp.Release.from_published(LINE, exact=[*parts, bdp.Exact(bdp.Totals(LINE), 40)])
@@ -204,6 +195,12 @@ def test_a_bound_that_contradicts_a_total_or_a_sum_of_cells_is_named():
     bdp.Release.from_published(grid, exact=[*parts, bdp.Exact(bdp.Identity(grid), [[2, 1], [5, 7]])])
     with pytest.raises(ValueError, match="county=Alpha"):
         bdp.Release.from_published(grid, exact=[*parts, bdp.Exact(bdp.Identity(grid), [[2, 2], [5, 7]])])
+    plain = bdp.Exact(bdp.Totals(LINE), 23)
+    assert plain != bdp.Exact(bdp.Totals(LINE), 23, assumption="as the office says")
+    assert "\\x1b" in repr(bdp.Exact(bdp.Totals(LINE), 23, assumption="as \x1b[31m the office says"))
+    for wrong in ("", "  ", 3):
+        with pytest.raises(TypeError, match="assumption must be a sentence or None"):
+            bdp.Exact(bdp.Totals(LINE), 23, assumption=wrong)
 
 
 def test_top_coding():

@@ -68,7 +68,7 @@ def delta_in_decimals(epsilon, sigma, shift):
         return float(sum(part for part in gain if part > 0) / total)
 
 
-def test_against_decimal_sums_and_numbers_from_elsewhere():
+def test_discrete_delta_against_decimal_sums_and_numbers_from_elsewhere_and_epsilon_inverts_it():
     for epsilon, sigma, shift in (("0", "0.3", 1), ("1", "1", 1), ("10", "1.7", 3), ("3", "0.2", 2), ("2", "10", 4)):
         delta = privacy.discrete_gaussian_delta(float(epsilon), float(sigma), shift)
         assert delta == pytest.approx(delta_in_decimals(epsilon, sigma, shift), rel=1e-13)
@@ -82,6 +82,13 @@ def test_against_decimal_sums_and_numbers_from_elsewhere():
     assert privacy.rho_to_epsilon(0.0, 1e-9) == privacy.rho_to_delta(0.0, 0.0) == 0.0
     # At least 1 - exp(-(rho - epsilon)) by alpha -> 1, which floats round to 1.
     assert {privacy.rho_to_delta(*own) for own in ((5000.0, 800.0), (2000.0, 0.0), (1e6, 1.0), (701.0, 0.5))} == {1.0}
+    for sigma, shift in [(0.4, 1), (1.0, 2), (25.0, 1), (1e5, 3)]:
+        for delta in [1e-12, 1e-3, 0.2]:
+            epsilon = privacy.discrete_gaussian_epsilon(delta, sigma, shift)
+            if epsilon > 0:
+                assert privacy.discrete_gaussian_delta(epsilon, sigma, shift) == pytest.approx(delta, rel=1e-8)
+            else:
+                assert privacy.discrete_gaussian_delta(0.0, sigma, shift) <= delta
 
 
 @pytest.mark.parametrize("shift", [1, 3, 200_000])
@@ -91,16 +98,6 @@ def test_both_ways_of_summing_agree(epsilon, shift):
     start = math.floor(epsilon * sigma**2 / shift - shift / 2) + 1
     by_terms, by_formula = (f(start, epsilon, sigma, shift) for f in (_log_sum, _log_tail))
     assert by_formula == pytest.approx(by_terms, abs=1e-10)
-
-
-def test_epsilon_inverts_delta():
-    for sigma, shift in [(0.4, 1), (1.0, 2), (25.0, 1), (1e5, 3)]:
-        for delta in [1e-12, 1e-3, 0.2]:
-            epsilon = privacy.discrete_gaussian_epsilon(delta, sigma, shift)
-            if epsilon > 0:
-                assert privacy.discrete_gaussian_delta(epsilon, sigma, shift) == pytest.approx(delta, rel=1e-8)
-            else:
-                assert privacy.discrete_gaussian_delta(0.0, sigma, shift) <= delta
 
 
 RHOS, DELTAS = [1e-6, 0.3, 40.0], [1e-300, 1e-10, 0.4]

@@ -270,29 +270,22 @@ def test_rows_of_files_of_earlier_versions_are_read_and_smaller_losses_are_not()
     assert "1.48731" not in str(old)
 
 
-@pytest.mark.parametrize(("epsilon", "sigma"), [(800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)])
-def test_a_delta_where_exponentials_overflow_is_never_below_that_of_any_distance(epsilon, sigma):
-    """exp(epsilon) is no float here; distances 1 and sqrt(2) by the conversion of their rho, weights in logarithms."""
-    found = privacy.smooth_gaussian_delta(epsilon, sigma)
-    for m in (1, 2, 3):
-        own = privacy.rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
-        assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
-    assert sigma > 0.01 or found == 1.0  # rho = 5000 at epsilon = 800
-
-
-@pytest.mark.parametrize(("epsilon", "sigma"), [(0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)])
-def test_the_smooth_delta_is_the_largest_over_all_squared_distances(epsilon, sigma):
-    """Over the first 3,000, from the definition."""
-    each = []
-    for m in range(1, 3001):
-        apart = epsilon * math.sqrt(m)
-        each.append(privacy.rho_to_delta(m / (2 * sigma**2), apart) * math.expm1(epsilon) / math.expm1(apart))
-    assert privacy.smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
-
-
-@pytest.mark.parametrize(("epsilon", "sigma"), [(1.0, 30.0), (0.5, 200.0), (0.02, 1e4)])
-def test_much_noise_has_a_small_delta_at_once(epsilon, sigma):
-    """It used to be 1 after 200,000 distances where deltas underflow. Against the Gaussian tail bound at each distance."""
-    found = privacy.smooth_gaussian_delta(epsilon, sigma)
-    least = privacy.rho_to_delta(1 / (2 * sigma**2), epsilon)
-    assert max(least, 1e-300) <= found <= max(1e-300, math.exp(-((epsilon * sigma - 0.5 / sigma) ** 2) / 2))
+def test_the_smooth_delta_is_the_largest_over_all_squared_distances():
+    """Over the first 3,000, from the definition; and where exponentials overflow or deltas underflow."""
+    for epsilon, sigma in ((0.5, 2.0), (1.0, 3.0), (0.2, 4.0), (0.5, 10.0)):
+        each = []
+        for m in range(1, 3001):
+            apart = epsilon * math.sqrt(m)
+            each.append(privacy.rho_to_delta(m / (2 * sigma**2), apart) * math.expm1(epsilon) / math.expm1(apart))
+        assert privacy.smooth_gaussian_delta(epsilon, sigma) == pytest.approx(max(each), rel=1e-12)
+    # exp(epsilon) is no float here; distances 1 and sqrt(2) by the conversion of their rho, weights in logarithms.
+    for epsilon, sigma in ((800.0, 0.01), (800.0, 0.03), (699.0, 0.03), (100.0, 0.1)):
+        found = privacy.smooth_gaussian_delta(epsilon, sigma)
+        for m in (1, 2, 3):
+            own = privacy.rho_to_delta(m / (2 * sigma**2), epsilon * math.sqrt(m))
+            assert found >= own * math.exp(epsilon * (1.0 - math.sqrt(m))) * (1 - 1e-9)
+        assert sigma > 0.01 or found == 1.0  # rho = 5000 at epsilon = 800
+    # It used to be 1 after 200,000 distances where deltas underflow. Against the Gaussian tail bound at each distance.
+    for epsilon, sigma in ((1.0, 30.0), (0.5, 200.0), (0.02, 1e4)):
+        found, least = privacy.smooth_gaussian_delta(epsilon, sigma), privacy.rho_to_delta(1 / (2 * sigma**2), epsilon)
+        assert max(least, 1e-300) <= found <= max(1e-300, math.exp(-((epsilon * sigma - 0.5 / sigma) ** 2) / 2))

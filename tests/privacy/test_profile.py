@@ -94,7 +94,7 @@ R, S = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.35, 0.25])
 FIRST, B = tradeoff(FIRST_P, FIRST_Q), tradeoff(R, S)
 
 
-def test_gaussians_multiply_exactly_and_discrete_products_are_those_of_the_product_laws():
+def test_products_are_exact_for_gaussians_and_discrete_laws_and_probabilities_never_exceed_one():
     assert privacy.tensor_product(gaussian_dp(3.0), gaussian_dp(4.0)) == gaussian_dp(5.0)
     assert privacy.tensor_product(*[gaussian_dp(0.5)] * 4) == gaussian_dp(1.0)
     assert privacy.tensor_product(FIRST) is FIRST
@@ -103,6 +103,13 @@ def test_gaussians_multiply_exactly_and_discrete_products_are_those_of_the_produ
     expected = tradeoff(np.multiply.outer(FIRST_P, rr).ravel(), np.multiply.outer(FIRST_Q, ss).ravel())
     np.testing.assert_allclose(found(GRID), expected(GRID), rtol=0, atol=1e-14)
     np.testing.assert_allclose(privacy.tensor_product(B, FIRST, B)(GRID), found(GRID), rtol=0, atol=1e-14)
+    f = privacy.tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
+    grid, x = np.linspace(0.0, 1.0, 4001), np.linspace(-12.0, 12.0, 2001)
+    noise = f.canonical_noise()
+    level = noise.cdf(x)
+    assert max(np.max(own) for own in (f.power(grid), f(grid), level)) <= 1.0
+    inside = level < 1.0  # the support is bounded
+    assert np.allclose(f(1.0 - level[inside]), noise.cdf(x[inside] - 1.0), atol=1e-9)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "n"), [(0.1, 0.0, 20), (0.7, 0.0, 5), (0.4, 0.02, 3)])
@@ -126,16 +133,6 @@ def test_semi_first_is_never_below_composition_first():
             assert np.max(first(GRID) - late(GRID)) > 1e-3
     for first in (privacy.semi_first, privacy.composition_first):
         assert first([gaussian_dp(0.3), gaussian_dp(0.4)], 2) == gaussian_dp(1.0)
-
-
-def test_probabilities_of_a_product_never_exceed_one():
-    f = privacy.tensor_product(approximate_dp(0.5), approximate_dp(0.3, 0.01))
-    grid, x = np.linspace(0.0, 1.0, 4001), np.linspace(-12.0, 12.0, 2001)
-    noise = f.canonical_noise()
-    level = noise.cdf(x)
-    assert max(np.max(own) for own in (f.power(grid), f(grid), level)) <= 1.0
-    inside = level < 1.0  # the support is bounded
-    assert np.allclose(f(1.0 - level[inside]), noise.cdf(x[inside] - 1.0), atol=1e-9)
 
 
 def brackets(bounds, delta_at, delta, width):

@@ -28,7 +28,7 @@ def asked(u, f, alternative="greater", null=1.0):
     return odds_ratio_test(u, rows=(R1, R2), column=C1, tradeoff=f, alternative=alternative, null=null)
 
 
-def test_p_values_computed_elsewhere():
+def test_p_values_computed_elsewhere_and_without_noise_those_of_fishers_test():
     for f, expected in (
         (approximate_dp(1), 0.012274126450),
         (approximate_dp(1, 0.01), 0.010336811134),
@@ -41,6 +41,14 @@ def test_p_values_computed_elsewhere():
         p = greater.pvalue, less.pvalue, both.pvalue
         assert p == pytest.approx((expected, 1 - expected, 2 * expected), abs=1e-12)
         assert (greater.optimal, both.optimal, "not the UMPU" in both.claim) == (True, False, True)
+    # Nearly no noise, at a corner + u: the p-value lies between Fisher's with and without the corner itself.
+    for null in (1.0, 2.5):
+        law = nchypergeom_fisher(16, 10, 9, null)
+        result = odds_ratio_test(8 + 0.3, rows=(10, 6), column=9, tradeoff=approximate_dp(60.0), null=null)
+        assert result.pvalue == pytest.approx(law.sf(8) + 0.2 * law.pmf(8), rel=1e-6)
+    fisher = fisher_exact([[8, 2], [1, 5]], alternative="greater").pvalue
+    smallest = odds_ratio_test(7.5, rows=(10, 6), column=9, tradeoff=approximate_dp(60.0)).pvalue
+    assert smallest == pytest.approx(fisher, rel=1e-12)
 
 
 def test_the_p_value_is_a_tail_of_the_convolution_that_keeps_its_digits_and_does_not_overflow():
@@ -113,17 +121,6 @@ def test_the_confidence_distribution_rises_and_has_the_bounds_as_quantiles(f):
     assert rising[-1] == pytest.approx(noise.cdf(C1 - 3.2), abs=1e-15)
     low = result.confidence_interval(0.7).low
     assert result.confidence_distribution(low) == pytest.approx(0.3, abs=1e-11)
-
-
-def test_without_noise_it_is_fishers_test():
-    # Nearly no noise, at a corner + u: the p-value lies between Fisher's with and without the corner itself.
-    for null in (1.0, 2.5):
-        law = nchypergeom_fisher(16, 10, 9, null)
-        result = odds_ratio_test(8 + 0.3, rows=(10, 6), column=9, tradeoff=approximate_dp(60.0), null=null)
-        assert result.pvalue == pytest.approx(law.sf(8) + 0.2 * law.pmf(8), rel=1e-6)
-    fisher = fisher_exact([[8, 2], [1, 5]], alternative="greater").pvalue
-    smallest = odds_ratio_test(7.5, rows=(10, 6), column=9, tradeoff=approximate_dp(60.0)).pvalue
-    assert smallest == pytest.approx(fisher, rel=1e-12)
 
 
 def called(wrong):

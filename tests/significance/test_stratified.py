@@ -94,7 +94,7 @@ def test_without_noise_it_is_the_exact_conditional_test():
     assert result.estimate == pytest.approx(0.9047, rel=0.01)  # the common odds ratio by Mantel and Haenszel
 
 
-def test_one_stratum_is_the_test_of_one_table():
+def test_one_stratum_is_the_test_of_one_table_and_strata_may_have_different_noise():
     table = SMALL.sel(school="A", drop=True)
     margins = bdp.Margins(table, ["sex"], ["admission"])
     for mechanism in (
@@ -109,10 +109,7 @@ def test_one_stratum_is_the_test_of_one_table():
         assert own.pvalue == pytest.approx(one.pvalue, rel=1e-9)
         assert own.confidence_interval(0.8) == pytest.approx(one.confidence_interval(0.8), rel=1e-7)
         assert own.estimate == pytest.approx(one.estimate, rel=1e-7)
-
-
-def test_strata_released_by_themselves_with_different_noise():
-    """Integer and Tulap noise in one sum; the corner by labels; rows exchanged turn the odds ratio over."""
+    # Integer and Tulap noise in one sum; the corner by labels; rows exchanged turn the odds ratio over.
     tables = {label: SMALL.sel(school=label, drop=True) for label in "ABC"}
     margins = bdp.Margins(tables["A"], ["sex"], ["admission"])
     mechanisms = {
