@@ -1,9 +1,7 @@
 """Small noisy measurement files for tests, written by hand and by the package."""
 
-from __future__ import annotations
-
+import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,26 +9,26 @@ import pyarrow.parquet as pq
 
 from bayesdp.datasets import synthetic_spine
 
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
 VERMONT = "050100011"
 PERSON = ("hhgq", "votingage", "hispanic", "cenrace")
 
 
-def write_rows(file: Path, rows: list[dict[str, Any]], integer: Any = None, variance: Any = None) -> None:
+def write_rows(file, rows, integer=None):
     """Write rows as they are, with lists of integers of one width."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
-    kinds = {
-        "value": pa.list_(integer or pa.int32()),
-        "query_shape": pa.list_(pa.int32()),
-        "variance": variance or pa.float32(),
-    }
-    pq.write_table(pa.table({name: pa.array(own, kinds.get(name)) for name, own in columns.items()}), file)
+    kinds = {"value": pa.list_(integer or pa.int32()), "query_shape": pa.list_(pa.int32()), "variance": pa.float32()}
+    names = dict.fromkeys(key for row in rows for key in row)
+    pq.write_table(pa.table({name: pa.array([row.get(name) for row in rows], kinds.get(name)) for name in names}), file)
 
 
 def row(geocode, name, bins, shape, value, variance=0.0, sign=None, axes=PERSON):
     found = {"geocode": geocode, "query_name": name, **dict(zip(axes, bins, strict=True)), "query_shape": shape}
-    found |= {"value": value, "variance": variance}
-    return found | ({} if sign is None else {"sign": sign})
+    return found | {"value": value, "variance": variance} | ({} if sign is None else {"sign": sign})
+
+
+def total_row(geocode, value):
+    return row(geocode, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [value], 4.0)
 
 
 # Of 8 kinds of quarters 252 cells each, another order in each; they add up to what is published of the kinds, within its noise.
@@ -39,39 +37,30 @@ DETAILED = [
     for kind in range(8)
     for own in np.roll([*range(-126, 0), *range(1, 127)], kind)
 ]
-
-
 KINDS = [4000, 3, 0, 40, 0, 200, -4, 30]
 
 
-def limits() -> list[dict[str, Any]]:
+def limits():
     """What is known of persons by kind of quarters in the one county."""
-    by_kind, shape = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
-    return [
-        row(VERMONT, "hhgq_total_lb_con", by_kind, shape, [0, 5, 0, 20, 0, 0, 0, 0], sign=">="),
-        row(VERMONT, "hhgq_total_ub_con", by_kind, shape, [6000] * 8, sign="<="),
-    ]
+    given = ("hhgq", "*", "*", "*"), [8, 1, 1, 1]
+    least = row(VERMONT, "hhgq_total_lb_con", *given, [0, 5, 0, 20, 0, 0, 0, 0], sign=">=")
+    return [least, row(VERMONT, "hhgq_total_ub_con", *given, [6000] * 8, sign="<=")]
 
 
-def minimal(root: Path) -> Path:
+def minimal(root):
     """The fixture of the notes on the format: one county, persons and housing units."""
-    person = root / "US_Person_PL_PROD" / "County.parquet"
-    one, all_of, by_kind = [1, 1, 1, 1], ("*",) * 4, ("hhgq", "*", "*", "*")
-    write_rows(
-        person / "DPQuery/State=50/part-0.parquet",
-        [
-            row(VERMONT, "total_dpq", all_of, one, [4270], 100.0),
-            row(VERMONT, "hhgq_dpq", by_kind, [8, 1, 1, 1], KINDS, 100.0),
-            row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
-        ],
-    )
-    minors = row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), one, [0], sign="=")
-    write_rows(person / "Constraint/State=50/part-0.parquet", [*limits(), minors])
-    unit = root / "US_Unit_PL_PROD" / "County.parquet"
+    measured = [
+        row(VERMONT, "total_dpq", ("*",) * 4, [1, 1, 1, 1], [4270], 100.0),
+        row(VERMONT, "hhgq_dpq", ("hhgq", "*", "*", "*"), [8, 1, 1, 1], KINDS, 100.0),
+        row(VERMONT, "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63], DETAILED, 4.0),
+    ]
+    write_rows(file_of(root, "County"), measured)
+    minors = row(VERMONT, "nurse_nva_0_con", ("gqNursingTotal", "nonvoting", "*", "*"), [1, 1, 1, 1], [0], sign="=")
+    write_rows(file_of(root, "County", "Constraint"), [*limits(), minors])
     units = row(VERMONT, "detailed_dpq", ("detailed",), [2], [30, 80], 25.0, axes=("h1",))
-    write_rows(unit / "DPQuery/State=50/part-0.parquet", [units])
+    write_rows(file_of(root, "County", product="Unit"), [units])
     total = row(VERMONT, "total_con", ("*",), [1], [100], sign="=", axes=("h1",))
-    write_rows(unit / "Constraint/State=50/part-0.parquet", [total])
+    write_rows(file_of(root, "County", "Constraint", "Unit"), [total])
     return root
 
 
@@ -95,16 +84,14 @@ def split_state(seed=0):
     return truth_of([*blocks, *synthetic_spine("30", counties=1, blocks=2, aian=True)], seed)
 
 
-def rewrite(file: Path, change) -> None:
-    """Change the table of a parquet file."""
+def rewrite(file, change):
     pq.write_table(change(pq.read_table(file, partitioning=None)), file)
 
 
-def file_of(root: Path, level: str = "Tract", kind: str = "DPQuery") -> Path:
-    """The one file of persons of a level of the state 50."""
-    return root / f"US_Person_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
+def file_of(root, level="Tract", kind="DPQuery", product="Person"):
+    """The one file of a level of the state 50."""
+    return root / f"US_{product}_PL_PROD/{level}.parquet/{kind}/State=50/part-0.parquet"
 
 
-def reasons(found: Any) -> dict[str, str]:
-    """What was not used, and why."""
+def reasons(found):
     return {own.what: own.reason for own in found.unused}

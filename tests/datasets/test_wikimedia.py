@@ -1,7 +1,5 @@
 """Files of Wikimedia's page views: rows at their places, the law of their day, and what a missing row says."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,6 +9,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.datasets import WIKIMEDIA_TERMS, WikimediaTerms, read_wikimedia
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
+from tests.refusals import refused
 
 # As the files are: country, code, project, page id, title, item, noisy views; no header.
 ROWS = (
@@ -47,43 +46,36 @@ def test_rows_land_where_they_belong(read):
     assert views.terms[0].threshold == 90
     assert not views.at_threshold
     assert "3 of 4 published" in repr(views)
+    release = views.release()
+    assert (release.frame.labels, release.exact) == ((("DE", "FR"), tuple(PAGES)), ())
+    (measured,) = release.measurements
+    assert (measured.query.rows, int(measured.unmeasured.sum())) == (4, 1)
     views = read(pages=[61, 736], countries=["IN", "DE", "LU"])
     np.testing.assert_array_equal(views.published, [[700, np.nan], [np.nan, 95], [np.nan, np.nan]])
     assert read(pages=['"Weird_Al"_Yankovic']).published.values.tolist() == [[700.0]]
     views = read(WITH_HEADER, "2016-1-2", pages=["Marie_Curie"])  # and without items
-    assert views.published.item() == 4000
-    assert views.terms == (WikimediaTerms(DiscreteLaplace(b=300.0), 3500),)
+    assert (views.published.item(), views.terms) == (4000, (WikimediaTerms(DiscreteLaplace(b=300.0), 3500),))
     # A row at the threshold shows that equal ones are published.
     assert read(one("France", "FR", 90), pages=["A"]).at_threshold
 
 
-@pytest.mark.parametrize(
-    ("date", "law", "threshold"),
-    [
+def test_laws_by_day_as_documented(read):
+    gaussian = DiscreteGaussian(sigma=math.sqrt(10 / 0.03))
+    for date, law, threshold in (
         ("2015-07-01", DiscreteLaplace(b=300.0), 3500),
         ("2017-02-08", DiscreteLaplace(b=300.0), 3500),
         ("2017-02-09", DiscreteLaplace(b=30.0), 450),
         ("2023-02-05", DiscreteLaplace(b=30.0), 450),
-        ("2023-02-06", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
+        ("2023-02-06", gaussian, 90),
         ("2023-06-19", DiscreteLaplace(b=30.0), 450),  # made later
-        ("2026-01-01", DiscreteGaussian(sigma=math.sqrt(10 / 0.03)), 90),
-    ],
-)
-def test_laws_by_day_as_documented(read, date, law, threshold):
-    terms = WikimediaTerms(law, threshold)
-    assert read(one("France", "FR", 4000), "file", pages=["A"], date=date).terms == (terms,)
-    assert WikimediaTerms.on(date, "AU") == terms
+        ("2026-01-01", gaussian, 90),
+    ):
+        terms = WikimediaTerms(law, threshold)
+        assert read(one("France", "FR", 4000), "file", pages=["A"], date=date).terms == (terms,)
+        assert WikimediaTerms.on(date, "AU") == terms
 
 
-def test_the_gaussian_scales_are_those_of_the_documentation():
-    # Ten views of one device change ten counts by one each: rho = 10 / (2 sigma^2), hand-typed in reverse.
-    assert WIKIMEDIA_TERMS["gaussian-lower"].law.sigma == pytest.approx(18.2574, abs=1e-4)
-    # 1.96 sigma of each tier, as reported in the documentation: 35.7, 176.5 and 352.5 views.
-    for tier, error in (("lower", 35.7), ("medium", 176.5), ("higher", 352.5)):
-        assert 1.96 * WIKIMEDIA_TERMS[f"gaussian-{tier}"].law.sigma == pytest.approx(error, abs=0.1)
-
-
-def test_the_united_states_of_2023_and_countries_of_other_risk(read):
+def test_the_united_states_of_2023_countries_of_other_risk_and_the_scales_of_the_documentation(read):
     day = {"day": "2023-09-19", "pages": ["A"]}
     views = read(one("United States", "US", 500) + one("France", "FR", 100), **day)
     assert views.terms == (WIKIMEDIA_TERMS["gaussian-lower"], WIKIMEDIA_TERMS["laplace-30"])
@@ -97,42 +89,39 @@ def test_the_united_states_of_2023_and_countries_of_other_risk(read):
     egypt, day = one("Egypt", "EG", 1200), {"day": "2025-01-01", "pages": ["A"]}
     with pytest.raises(ValueError, match=r"terms of 'Egypt' \(EG\) must be stated"):
         read(egypt, **day)
-    with pytest.raises(ValueError, match="terms of 'EG'"):
-        WikimediaTerms.on("2024-03-01", "EG")
     assert read(egypt, **day, terms={"*": "gaussian-higher"}).terms[0].threshold == 1000
     own = WikimediaTerms(DiscreteGaussian(sigma=10.0), 90)
     assert read(egypt, **day, terms={"EG": own}).terms == (own,)
+    # Ten views of one device change ten counts by one each: rho = 10 / (2 sigma^2), hand-typed in reverse.
+    assert WIKIMEDIA_TERMS["gaussian-lower"].law.sigma == pytest.approx(18.2574, abs=1e-4)
+    # 1.96 sigma of each tier, as reported in the documentation: 35.7, 176.5 and 352.5 views.
+    for tier, error in (("lower", 35.7), ("medium", 176.5), ("higher", 352.5)):
+        assert 1.96 * WIKIMEDIA_TERMS[f"gaussian-{tier}"].law.sigma == pytest.approx(error, abs=0.1)
 
 
-def test_the_published_rows_are_a_release(read):
-    release = read().release()
-    assert release.frame.labels == (("DE", "FR"), tuple(PAGES))
-    assert release.exact == ()
-    (measured,) = release.measurements
-    assert (measured.query.rows, int(measured.unmeasured.sum())) == (4, 1)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("126", "12.5", r"line 1: views must be a whole number of at least 0, got '12\.5'"),
-        ("126", "-3", "line 1: views must be"),
-        ("126", "89", r"line 1: France \(FR\), Marie_Curie has 89 views"),
-        ("\tQ937", "", "line 4: 6 fields, but the first line has 7"),
-        ("736\tAlbert_Einstein\tQ937\t95", "20408\tMarie_Curie\tQ7186\t95", "line 4: .*there twice"),
-        ("India\tIN", "India\tDE", "line 5: the code 'DE' is that of India here and of Germany before"),
-        (ROWS, "", "the file is empty"),
-        (ROWS, "a,b,c\n", "seven fields between tabs"),
-    ],
-)
-def test_files_that_are_not_right_are_refused(read, old, new, message):
-    with pytest.raises(ValueError, match=message):
-        read(ROWS.replace(old, new, 1))
+def changed(old, new):
+    return {"text": ROWS.replace(old, new, 1)}
 
 
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
+        (changed("126", "12.5"), ValueError, r"line 1: views must be a whole number of at least 0, got '12\.5'"),
+        (changed("126", "-3"), ValueError, "line 1: views must be"),
+        (changed("126", "89"), ValueError, r"line 1: France \(FR\), Marie_Curie has 89 views"),
+        (changed("\tQ937", ""), ValueError, "line 4: 6 fields, but the first line has 7"),
+        (
+            changed("736\tAlbert_Einstein\tQ937\t95", "20408\tMarie_Curie\tQ7186\t95"),
+            ValueError,
+            "line 4: .*there twice",
+        ),
+        (
+            changed("India\tIN", "India\tDE"),
+            ValueError,
+            "line 5: the code 'DE' is that of India here and of Germany before",
+        ),
+        (changed(ROWS, ""), ValueError, "the file is empty"),
+        (changed(ROWS, "a,b,c\n"), ValueError, "seven fields between tabs"),
         ({"pages": "Marie_Curie"}, TypeError, "pages must be a list, got 'Marie_Curie'"),
         ({"pages": ["Marie_Curie", 3]}, TypeError, "titles, or of page ids"),
         ({"pages": ["A", "A"]}, ValueError, "pages must be different"),
@@ -144,15 +133,17 @@ def test_files_that_are_not_right_are_refused(read, old, new, message):
         ({"terms": {"XX": "laplace-30"}}, ValueError, "terms are stated for 'XX'"),
     ],
 )
-def test_arguments_that_are_not_right(read, tmp_path, given, error, message):
+def test_files_and_arguments_that_are_not_right_are_refused(read, given, error, message):
     with pytest.raises(error, match=message):
         read(**given)
-    with pytest.raises(ValueError, match="independent whole numbers"):
-        WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90)
-    with pytest.raises(ValueError, match="Invalid isoformat"):
-        WikimediaTerms.on("yesterday", "AU")
-    with pytest.raises(FileNotFoundError):
-        read_wikimedia(tmp_path / "absent.tsv", project="en.wikipedia", pages=PAGES, date="2023-03-01")
+
+
+test_terms_and_files_that_are_not_there_are_refused = refused(
+    (lambda: WikimediaTerms(bdp.noise.Gaussian(sigma=10.0), 90), "independent whole numbers"),
+    (lambda: WikimediaTerms.on("yesterday", "AU"), "Invalid isoformat"),
+    (lambda: WikimediaTerms.on("2024-03-01", "EG"), "terms of 'EG'"),
+    (lambda: read_wikimedia("absent.tsv", project="en", pages=PAGES, date="2023-03-01"), "absent", FileNotFoundError),
+)
 
 
 def test_candidates_have_to_be_stated_and_contribute_their_probability(read):
@@ -169,7 +160,6 @@ def test_candidates_have_to_be_stated_and_contribute_their_probability(read):
     by_hand = sum(float(inner.log_mass(np.array([y - m]))[0]) for y, m in ((211, 200), (95, 100), (126, 120))) + below
     assert measured.law.logp(measured.values, location) == pytest.approx(by_hand, rel=1e-10)
     labels = {"country": ["DE", "FR"], "page": PAGES}
-    (unknown,) = views.censored(
-        candidates=xr.DataArray([[True, True], [True, False]], coords=labels, dims=list(labels))
-    )
+    possible = xr.DataArray([[True, True], [True, False]], coords=labels, dims=list(labels))
+    (unknown,) = views.censored(candidates=possible)
     np.testing.assert_array_equal(unknown.unmeasured, [[False, False], [False, True]])

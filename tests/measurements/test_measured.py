@@ -1,7 +1,5 @@
 """Exact and measured values: labels, what was not measured, what is refused, post-processing."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -25,7 +23,7 @@ def table(values):
     return xr.DataArray(values, dims=list(LABELS), coords=LABELS)
 
 
-def test_values_are_matched_by_label_and_kept_from_the_caller():
+def test_values_are_matched_by_label_kept_from_the_caller_and_whole_floats_are_integers():
     own = np.array([[1, -2], [3, 4]])
     measured = Measured(QUERY, table(own).transpose("education", "county")[::-1, ::-1], LAW)
     own[0, 0] = 99
@@ -36,23 +34,15 @@ def test_values_are_matched_by_label_and_kept_from_the_caller():
     np.testing.assert_array_equal(exact.values, [20, 30])
     assert not exact.values.flags.writeable
     assert exact.labelled.sel(county="Beta") == 30
-
-
-def test_whole_floats_are_integers_and_continuous_laws_keep_floats():
     assert Measured(QUERY, [[1.0, 2.0], [3.0, 4.0]], LAW).values.dtype == np.int64
     assert Measured(QUERY, [[1, 2], [3, 4]], ProjectedGaussian(2.0)).values.dtype == np.float64
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [
-        ["county=Alpha, education=High"],
-        [("Alpha", "High")],
-        HIGH_OF_ALPHA,
-        table(HIGH_OF_ALPHA).transpose("education", "county"),
-        table(HIGH_OF_ALPHA).to_pandas(),
-    ],
-)
+WHOLE = table(HIGH_OF_ALPHA)
+STATED = [["county=Alpha, education=High"], [("Alpha", "High")], HIGH_OF_ALPHA, WHOLE.transpose(), WHOLE.to_pandas()]
+
+
+@pytest.mark.parametrize("stated", STATED)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_unmeasured_cells_are_stated(stated, order):
     values = np.array([[1.0, np.nan], [3.0, 4.0]], order=order)
@@ -112,64 +102,44 @@ test_what_is_wrong_is_named = refused(
 )  # fmt: skip
 
 
-def test_differences_and_lower_bounds_may_be_negative():
-    assert Exact(DIFFERENCE, [-3, 5]).values.tolist() == [-3, 5]
-    assert Exact(COUNTY, [0, -5], ">=").sign == ">="  # says nothing, and is not wrong
-
-
-def test_content_decides_equality_and_pickles_keep_it():
+def test_content_decides_equality_and_differences_may_be_negative():
     one = Measured(QUERY, GOOD, LAW, name="noisy")
-    assert pickle.loads(pickle.dumps(one)) == one
-    assert hash(pickle.loads(pickle.dumps(one))) == hash(one)
-    for other in (
-        Measured(QUERY, [[1, 2], [3, 5]], LAW, name="noisy"),
-        Measured(QUERY, GOOD, DiscreteGaussian(sigma=4.0), name="noisy"),
-        Measured(QUERY, GOOD, LAW),
-    ):
-        assert one != other
+    assert (pickle.loads(pickle.dumps(one)), hash(pickle.loads(pickle.dumps(one)))) == (one, hash(one))
+    assert one != Measured(QUERY, [[1, 2], [3, 5]], LAW, name="noisy")
+    assert one != Measured(QUERY, GOOD, DiscreteGaussian(sigma=4.0), name="noisy")
+    assert one != Measured(QUERY, GOOD, LAW)
     exact = Exact(COUNTY, [20, 30])
     assert pickle.loads(pickle.dumps(exact)) == exact
     assert exact != Exact(COUNTY, [20, 31])
     assert exact != Exact(COUNTY, [20, 30], ">=")
+    assert Exact(DIFFERENCE, [-3, 5]).values.tolist() == [-3, 5]
+    assert Exact(COUNTY, [0, -5], ">=").sign == ">="  # says nothing, and is not wrong
 
 
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        (Measured(COUNTY + Totals(LABELS), [1, 2, 3], LAW),
-         "Measured: 2 answers by county and grand total, law discrete-gaussian sigma=5"),
+def test_it_shows_how_many_answers_of_what():
+    both = Measured(COUNTY + Totals(LABELS), [1, 2, 3], LAW)
+    for part, words in (
+        (both, "Measured: 2 answers by county and grand total, law discrete-gaussian sigma=5"),
         (Exact(Totals(LABELS), 135), "Exact: grand total = 135"),
         (Exact(Identity({"county": ["Alpha"]}), [3], "<="), "Exact: county=Alpha <= 3"),
         (Exact(COUNTY, [1, 2], "<="), "Exact: 2 answers by county, at most"),
-    ],
-)  # fmt: skip
-def test_it_shows_how_many_answers_of_what(part, words):
-    assert repr(part) == f"<{words}>"
+    ):
+        assert repr(part) == f"<{words}>"
 
 
-@pytest.mark.parametrize(
-    ("stated", "kind"),
-    [
-        ("topdown", "topdown"),
-        (POST_PROCESSED, "topdown"),
-        ("made consistent", "consistent"),
-        ("Consistency by least squares", "consistent"),
-        ("nonnegative", "nonnegative"),
-        ("clipped at zero", "clipped"),
-        ("rounded to 5", "rounded"),
-        ("swapped", "swapped"),
-        ("percentages of noisy counts, rounded", "ratio"),
-        ("no negative numbers", "nonnegative"),
-    ],
-)
-def test_each_kind_of_post_processing_has_its_reason_and_its_way_out(stated, kind):
-    with pytest.raises(ValueError, match="no longer follow the noise law 'discrete-gaussian'") as caught:
-        Measured(Totals(LABELS), 5, LAW, postprocessing=stated)
-    for words in (f"postprocessing is '{stated}'", *parts.KINDS[kind]):
-        assert words in str(caught.value)
+POST_PROCESSING = {
+    "topdown": "topdown", POST_PROCESSED: "topdown", "made consistent": "consistent", "nonnegative": "nonnegative",
+    "Consistency by least squares": "consistent", "clipped at zero": "clipped", "rounded to 5": "rounded",
+    "swapped": "swapped", "percentages of noisy counts, rounded": "ratio", "no negative numbers": "nonnegative",
+}  # fmt: skip
 
 
-def test_other_words_get_the_general_advice_and_none_is_fine():
-    assert "a noise law of your own that includes it" in parts.refused("smoothed\naway", "laplace")
-    assert "\n" not in parts.refused("smoothed\naway", "laplace")
+def test_each_kind_of_post_processing_has_its_reason_and_its_way_out_and_none_is_fine():
+    for stated, kind in POST_PROCESSING.items():
+        with pytest.raises(ValueError, match="no longer follow the noise law 'discrete-gaussian'") as caught:
+            Measured(Totals(LABELS), 5, LAW, postprocessing=stated)
+        for words in (f"postprocessing is '{stated}'", *parts.KINDS[kind]):
+            assert words in str(caught.value)
+    words = parts.refused("smoothed\naway", "laplace")
+    assert ("a noise law of your own that includes it" in words, "\n" in words) == (True, False)
     assert Measured(QUERY, GOOD, LAW, postprocessing="none") == Measured(QUERY, GOOD, LAW)

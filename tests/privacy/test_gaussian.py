@@ -1,7 +1,5 @@
 """Normal noise: its exact profile, that of the discrete law, zCDP, and Lemma 3.4 of Gao, Gong and Yu."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 
@@ -10,68 +8,59 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from bayesdp.privacy import (
-    discrete_gaussian_delta,
-    discrete_gaussian_epsilon,
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu,
-    gaussian_rho,
-    gaussian_sigma,
-    gaussian_sigma_for_mu,
-    gaussian_sigma_for_rho,
-    lemma_3_4_sigma,
-    rho_to_delta,
-    rho_to_epsilon,
-    rho_within,
-)
+from bayesdp import privacy
 from bayesdp.privacy.gaussian import _log_delta, _log_sum, _log_tail, _zcdp_log_delta
+from tests.refusals import refused
 
 
-def log_delta_by_quadrature(epsilon: float, mu: float) -> float:
+def log_delta_by_quadrature(epsilon, mu):
     """delta = integral of (p - exp(epsilon) q)+, with p's density at the crossing point taken out."""
     x = epsilon / mu - mu / 2
     width = 1.0 / max(1.0, x)
 
-    def integrand(u: float) -> float:
+    def integrand(u):
         t = u * width
         return math.exp(-t * x - t * t / 2) * -math.expm1(-mu * t) * width
 
-    value, _ = quad(integrand, 0, np.inf, epsabs=0, epsrel=1e-12, limit=500)
-    return float(norm.logpdf(x)) + math.log(value)
+    return norm.logpdf(x) + math.log(quad(integrand, 0, np.inf, epsabs=0, epsrel=1e-12, limit=500)[0])
 
 
 @pytest.mark.parametrize("mu", [1e-5, 0.3, 4.5, 9.9, 10.3])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 12.0])
-def test_delta_keeps_its_digits_in_the_tails(epsilon: float, mu: float) -> None:
-    log_delta = _log_delta(epsilon, mu)
-    assert log_delta == pytest.approx(log_delta_by_quadrature(epsilon, mu), rel=1e-11, abs=1e-13)
+def test_delta_keeps_its_digits_in_the_tails(epsilon, mu):
+    assert _log_delta(epsilon, mu) == pytest.approx(log_delta_by_quadrature(epsilon, mu), rel=1e-11, abs=1e-13)
 
 
-def test_delta_is_the_difference_of_balle_and_wang() -> None:
+def printed_by_balle_and_wang(epsilon, mu):
+    return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+
+
+def test_delta_is_the_difference_of_balle_and_wang_and_scales_invert_mu_and_rho():
     for epsilon, sigma, sensitivity in [(0.5, 1.0, 1.0), (1.0, 2.0, 3.0), (0.0, 0.7, 0.2)]:
-        mu = sensitivity / sigma
-        printed = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-        assert gaussian_delta(epsilon, sigma, sensitivity) == pytest.approx(printed, rel=1e-12)
+        printed = printed_by_balle_and_wang(epsilon, sensitivity / sigma)
+        assert privacy.gaussian_delta(epsilon, sigma, sensitivity) == pytest.approx(printed, rel=1e-12)
+    assert privacy.gaussian_mu(privacy.gaussian_sigma_for_mu(0.8, 3.0), 3.0) == pytest.approx(0.8, rel=1e-15)
+    assert privacy.gaussian_rho(5.0, math.sqrt(6.0)) == pytest.approx(6.0 / 50.0, rel=1e-15)
+    assert privacy.gaussian_rho(privacy.gaussian_sigma_for_rho(0.37, 2.0), 2.0) == pytest.approx(0.37, rel=1e-15)
+    assert privacy.rho_to_delta(privacy.rho_within(0.0, 0.1), 0.0) == pytest.approx(0.1, rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 8.0])
 @pytest.mark.parametrize("delta", [1e-200, 1e-5, 0.3])
-def test_calibration_and_profile_invert_each_other(epsilon: float, delta: float) -> None:
-    sigma = gaussian_sigma(epsilon, delta, sensitivity=2.0)
-    assert math.log(gaussian_delta(epsilon, sigma, 2.0)) == pytest.approx(math.log(delta), rel=1e-10)
-    assert gaussian_epsilon(delta, sigma, 2.0) == pytest.approx(epsilon, rel=1e-9, abs=1e-6)
+def test_calibration_and_profile_invert_each_other(epsilon, delta):
+    sigma = privacy.gaussian_sigma(epsilon, delta, sensitivity=2.0)
+    assert math.log(privacy.gaussian_delta(epsilon, sigma, 2.0)) == pytest.approx(math.log(delta), rel=1e-10)
+    assert privacy.gaussian_epsilon(delta, sigma, 2.0) == pytest.approx(epsilon, rel=1e-9, abs=1e-6)
 
 
-def delta_in_decimals(epsilon: str, sigma: str, shift: int) -> float:
+def delta_in_decimals(epsilon, sigma, shift):
     """Sum of the positive parts of p(k) - exp(epsilon) p(k + shift) over all k that matter."""
-    with localcontext() as context:
-        context.prec = 60
+    with localcontext(prec=60):
         eps, scale = Decimal(epsilon), Decimal(sigma)
         reach = int(30 * scale) + int(eps * scale * scale) + shift + 20
         factor = eps.exp()
 
-        def mass(k: int) -> Decimal:
+        def mass(k):
             return (-(Decimal(k) ** 2) / (2 * scale * scale)).exp()
 
         total = sum(mass(k) for k in range(-reach, reach + 1))
@@ -79,70 +68,46 @@ def delta_in_decimals(epsilon: str, sigma: str, shift: int) -> float:
         return float(sum(part for part in gain if part > 0) / total)
 
 
-@pytest.mark.parametrize(("sigma", "delta"), [(1.0, 0.1413513394), (2.0, 0.0072487768)])
-def test_numbers_from_elsewhere(sigma: float, delta: float) -> None:
-    assert discrete_gaussian_delta(1.0, sigma) == pytest.approx(delta, abs=5e-11)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "sigma", "shift"),
-    [("0", "0.3", 1), ("1", "1", 1), ("10", "1.7", 3), ("3", "0.2", 2), ("2", "10", 4)],
-)
-def test_against_decimal_sums(epsilon: str, sigma: str, shift: int) -> None:
-    delta = discrete_gaussian_delta(float(epsilon), float(sigma), shift)
-    assert delta == pytest.approx(delta_in_decimals(epsilon, sigma, shift), rel=1e-13)
+def test_discrete_delta_against_decimal_sums_and_numbers_from_elsewhere_and_epsilon_inverts_it():
+    for epsilon, sigma, shift in (("0", "0.3", 1), ("1", "1", 1), ("10", "1.7", 3), ("3", "0.2", 2), ("2", "10", 4)):
+        delta = privacy.discrete_gaussian_delta(float(epsilon), float(sigma), shift)
+        assert delta == pytest.approx(delta_in_decimals(epsilon, sigma, shift), rel=1e-13)
+    assert privacy.discrete_gaussian_delta(1.0, 1.0) == pytest.approx(0.1413513394, abs=5e-11)
+    assert privacy.discrete_gaussian_delta(1.0, 2.0) == pytest.approx(0.0072487768, abs=5e-11)
+    for rho, epsilon in ((2.56, 17.91528), (10.24, 40.95057)):  # printed by Cho and Awan
+        assert privacy.rho_to_epsilon(rho, 1e-10, method="bun-steinke") == pytest.approx(epsilon, abs=5e-6)
+    for given in ((0.0, 1e-3), (0.0, 1.0, 10**9), (0.0, 6000.0, 10**6)):
+        assert privacy.discrete_gaussian_delta(*given) == 1.0
+    assert privacy.discrete_gaussian_delta(1e6, 1e5) == privacy.gaussian_epsilon(0.5, sigma=100.0) == 0.0
+    assert privacy.rho_to_epsilon(0.0, 1e-9) == privacy.rho_to_delta(0.0, 0.0) == 0.0
+    # At least 1 - exp(-(rho - epsilon)) by alpha -> 1, which floats round to 1.
+    assert {privacy.rho_to_delta(*own) for own in ((5000.0, 800.0), (2000.0, 0.0), (1e6, 1.0), (701.0, 0.5))} == {1.0}
+    for sigma, shift in [(0.4, 1), (1.0, 2), (25.0, 1), (1e5, 3)]:
+        for delta in [1e-12, 1e-3, 0.2]:
+            epsilon = privacy.discrete_gaussian_epsilon(delta, sigma, shift)
+            if epsilon > 0:
+                assert privacy.discrete_gaussian_delta(epsilon, sigma, shift) == pytest.approx(delta, rel=1e-8)
+            else:
+                assert privacy.discrete_gaussian_delta(0.0, sigma, shift) <= delta
 
 
 @pytest.mark.parametrize("shift", [1, 3, 200_000])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-4, 5e-3])
-def test_both_ways_of_summing_agree(epsilon: float, shift: int) -> None:
+def test_both_ways_of_summing_agree(epsilon, shift):
     sigma = 5000.0
     start = math.floor(epsilon * sigma**2 / shift - shift / 2) + 1
     by_terms, by_formula = (f(start, epsilon, sigma, shift) for f in (_log_sum, _log_tail))
     assert by_formula == pytest.approx(by_terms, abs=1e-10)
 
 
-def test_epsilon_inverts_delta() -> None:
-    for sigma, shift in [(0.4, 1), (1.0, 2), (25.0, 1), (1e5, 3)]:
-        for delta in [1e-12, 1e-3, 0.2]:
-            epsilon = discrete_gaussian_epsilon(delta, sigma, shift)
-            if epsilon > 0:
-                assert discrete_gaussian_delta(epsilon, sigma, shift) == pytest.approx(delta, rel=1e-8)
-            else:
-                assert discrete_gaussian_delta(0.0, sigma, shift) <= delta
-
-
-def test_extremes_are_numbers() -> None:
-    assert discrete_gaussian_delta(0.0, 1e-3) == 1.0
-    assert discrete_gaussian_delta(1e6, 1e5) == 0.0
-    assert discrete_gaussian_delta(0.0, 1.0, 10**9) == 1.0
-    assert discrete_gaussian_delta(0.0, 6000.0, 10**6) == 1.0
-    assert gaussian_epsilon(0.5, sigma=100.0) == 0.0
-    assert rho_to_epsilon(0.0, 1e-9) == 0.0
-    assert rho_to_delta(0.0, 0.0) == 0.0
-
-
-def test_scales_of_mu_and_rho() -> None:
-    assert gaussian_mu(gaussian_sigma_for_mu(0.8, 3.0), 3.0) == pytest.approx(0.8, rel=1e-15)
-    assert gaussian_rho(5.0, math.sqrt(6.0)) == pytest.approx(6.0 / 50.0, rel=1e-15)
-    assert gaussian_rho(gaussian_sigma_for_rho(0.37, 2.0), 2.0) == pytest.approx(0.37, rel=1e-15)
-    assert rho_to_delta(rho_within(0.0, 0.1), 0.0) == pytest.approx(0.1, rel=1e-9)
-
-
-RHOS = [1e-6, 0.3, 40.0]
-DELTAS = [1e-300, 1e-10, 0.4]
-
-
-@pytest.mark.parametrize(("rho", "epsilon"), [(2.56, 17.91528), (10.24, 40.95057)])
-def test_numbers_printed_by_cho_and_awan(rho: float, epsilon: float) -> None:
-    assert rho_to_epsilon(rho, 1e-10, method="bun-steinke") == pytest.approx(epsilon, abs=5e-6)
+RHOS, DELTAS = [1e-6, 0.3, 40.0], [1e-300, 1e-10, 0.4]
 
 
 @pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 20.0])
-def test_tight_delta_is_the_minimum_over_alpha(rho: float, epsilon: float) -> None:
+def test_tight_delta_is_the_minimum_over_alpha(rho, epsilon):
     # The bound of Canonne, Kamath and Steinke as they print it, on a grid of alpha refined twice.
-    def log_bound(h: np.ndarray) -> np.ndarray:  # h = alpha - 1
+    def log_bound(h):  # h = alpha - 1
         return h * ((1 + h) * rho - epsilon) - np.log(h) + (1 + h) * (np.log(h) - np.log1p(h))
 
     low, high = -30.0, 30.0
@@ -151,80 +116,66 @@ def test_tight_delta_is_the_minimum_over_alpha(rho: float, epsilon: float) -> No
         best = grid[np.argmin(log_bound(np.exp(grid)))]
         low, high = best - (high - low) / 5000, best + (high - low) / 5000
     brute = math.exp(min(log_bound(np.exp(best)), 0.0))
-    assert rho_to_delta(rho, epsilon) == pytest.approx(brute, rel=1e-8, abs=1e-300)
+    assert privacy.rho_to_delta(rho, epsilon) == pytest.approx(brute, rel=1e-8, abs=1e-300)
 
 
 @pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("delta", DELTAS)
-def test_epsilon_and_delta_invert_each_other(rho: float, delta: float) -> None:
-    epsilon = rho_to_epsilon(rho, delta)
+def test_epsilon_and_delta_invert_each_other(rho, delta):
+    epsilon = privacy.rho_to_epsilon(rho, delta)
     if epsilon > 0:
-        assert math.log(rho_to_delta(rho, epsilon)) == pytest.approx(math.log(delta), rel=1e-9)
+        assert math.log(privacy.rho_to_delta(rho, epsilon)) == pytest.approx(math.log(delta), rel=1e-9)
     else:
-        assert rho_to_delta(rho, 0.0) <= delta
-    assert epsilon <= rho_to_epsilon(rho, delta, method="bun-steinke")
+        assert privacy.rho_to_delta(rho, 0.0) <= delta
+    assert epsilon <= privacy.rho_to_epsilon(rho, delta, method="bun-steinke")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 30.0])
 @pytest.mark.parametrize("delta", DELTAS)
-def test_rho_within_spends_all_and_not_more(epsilon: float, delta: float) -> None:
-    rho = rho_within(epsilon, delta)
-    assert rho_to_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-9)
+def test_rho_within_spends_all_and_not_more(epsilon, delta):
+    rho = privacy.rho_within(epsilon, delta)
+    assert privacy.rho_to_epsilon(rho, delta) == pytest.approx(epsilon, rel=1e-9)
     assert _zcdp_log_delta(rho, epsilon) <= math.log(delta)  # the bisection is on the safe side, to the last digit
-    assert rho_to_delta(rho * 1.001, epsilon) > delta
+    assert privacy.rho_to_delta(rho * 1.001, epsilon) > delta
 
 
-@pytest.mark.parametrize(("rho", "epsilon"), [(5000.0, 800.0), (2000.0, 0.0), (1e6, 1.0), (701.0, 0.5)])
-def test_a_rho_far_above_epsilon_says_nothing(rho: float, epsilon: float) -> None:
-    """At least 1 - exp(-(rho - epsilon)) by alpha -> 1, which floats round to 1."""
-    assert rho_to_delta(rho, epsilon) == 1.0
-
-
-def formula(epsilon: float, delta: float) -> float:
+def formula(epsilon, delta):
     return (1 + math.sqrt(1 + math.log(1 / delta))) / epsilon
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.192, 1e-10), (0.5, 0.01), (0.05, 0.3), (3.0, 1e-3)])
-def test_the_scale_is_that_of_the_lemma_and_is_private(epsilon: float, delta: float) -> None:
-    sigma = lemma_3_4_sigma(epsilon, delta, 3.0)
+def test_the_scale_is_that_of_the_lemma_and_is_private(epsilon, delta):
+    sigma = privacy.lemma_3_4_sigma(epsilon, delta, 3.0)
     assert sigma == pytest.approx(3.0 * formula(epsilon, delta), rel=1e-14)
-    mu = 3.0 / sigma
-    exact = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
-    assert exact <= delta
-    assert sigma >= gaussian_sigma(epsilon, delta, 3.0)
+    assert printed_by_balle_and_wang(epsilon, 3.0 / sigma) <= delta
+    assert sigma >= privacy.gaussian_sigma(epsilon, delta, 3.0)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "printed"), [(2.0, 1e-10, "2.6"), (0.9, 1e-15, "")])
-def test_it_is_refused_where_it_fails(epsilon: float, delta: float, printed: str) -> None:
-    exact = gaussian_delta(epsilon, formula(epsilon, delta))
+def test_it_is_refused_where_it_fails(epsilon, delta, printed):
+    exact = privacy.gaussian_delta(epsilon, formula(epsilon, delta))
     assert exact > delta
     with pytest.raises(ValueError, match=r"Lemma 3\.4 does not hold") as refusal:
-        lemma_3_4_sigma(epsilon, delta)
-    assert f"exact delta {exact:.3g}" in str(refusal.value)
+        privacy.lemma_3_4_sigma(epsilon, delta)
     assert f"{exact:.1e}".startswith(printed)
-    assert f"{gaussian_sigma(epsilon, delta):.6g}" in str(refusal.value)
+    for words in (f"exact delta {exact:.3g}", f"{privacy.gaussian_sigma(epsilon, delta):.6g}"):
+        assert words in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: gaussian_delta(-0.1, 1.0), "epsilon must be a finite number of at least 0, got -0.1"),
-        (lambda: gaussian_delta(1.0, math.nan), "sigma must be a finite number greater than 0, got nan"),
-        (lambda: gaussian_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1, got 1.0"),
-        (lambda: gaussian_epsilon(0.1, 1.0, 0.0), "sensitivity must be a finite number greater than 0"),
-        (lambda: discrete_gaussian_delta(1.0, 1.0, 1.5), r"shift must be a positive integer, got 1\.5"),  # type: ignore[arg-type]
-        (lambda: discrete_gaussian_delta(1.0, 1.0, 0), "shift must be an integer greater than 0, got 0"),
-        (lambda: rho_to_epsilon(-1.0, 0.1), "rho must be a finite number of at least 0, got -1.0"),
-        (lambda: rho_to_epsilon("1", 0.1), "rho must be a real number"),  # type: ignore[arg-type]
-        (lambda: rho_to_epsilon(1.0, 0.0), "delta must lie strictly between 0 and 1, got 0.0"),
-        (lambda: rho_to_delta(1.0, math.inf), "epsilon must be a finite number of at least 0, got inf"),
-        (lambda: rho_to_epsilon(1.0, 0.1, method="renyi"), "method must be one of 'tight', 'bun-steinke'"),
-        (lambda: gaussian_rho(0.0), "sigma must be a finite number greater than 0, got 0.0"),
-        (lambda: lemma_3_4_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1"),
-        (lambda: lemma_3_4_sigma(0.0, 1e-6), "epsilon"),
-        (lambda: lemma_3_4_sigma(1.0, 1e-6, -1.0), "sensitivity"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: privacy.gaussian_delta(-0.1, 1.0), "epsilon must be a finite number of at least 0, got -0.1"),
+    (lambda: privacy.gaussian_delta(1.0, math.nan), "sigma must be a finite number greater than 0, got nan"),
+    (lambda: privacy.gaussian_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1, got 1.0"),
+    (lambda: privacy.gaussian_epsilon(0.1, 1.0, 0.0), "sensitivity must be a finite number greater than 0"),
+    (lambda: privacy.discrete_gaussian_delta(1.0, 1.0, 1.5), r"shift must be a positive integer, got 1\.5"),
+    (lambda: privacy.discrete_gaussian_delta(1.0, 1.0, 0), "shift must be an integer greater than 0, got 0"),
+    (lambda: privacy.rho_to_epsilon(-1.0, 0.1), "rho must be a finite number of at least 0, got -1.0"),
+    (lambda: privacy.rho_to_epsilon("1", 0.1), "rho must be a real number"),
+    (lambda: privacy.rho_to_epsilon(1.0, 0.0), "delta must lie strictly between 0 and 1, got 0.0"),
+    (lambda: privacy.rho_to_delta(1.0, math.inf), "epsilon must be a finite number of at least 0, got inf"),
+    (lambda: privacy.rho_to_epsilon(1.0, 0.1, method="renyi"), "method must be one of 'tight', 'bun-steinke'"),
+    (lambda: privacy.gaussian_rho(0.0), "sigma must be a finite number greater than 0, got 0.0"),
+    (lambda: privacy.lemma_3_4_sigma(1.0, 1.0), "delta must lie strictly between 0 and 1"),
+    (lambda: privacy.lemma_3_4_sigma(0.0, 1e-6), "epsilon"),
+    (lambda: privacy.lemma_3_4_sigma(1.0, 1e-6, -1.0), "sensitivity"),
 )
-def test_bad_arguments_are_named(call: object, message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        call()  # type: ignore[operator]

@@ -1,33 +1,26 @@
 """Tables of two dimensions, what is known of them, and laws of their corner: what several files of this folder use."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
-import xarray as xr
 
 import bayesdp as bdp
-
-type MarginsOfTwo = tuple[int, int, int]
-"""Totals of the first row, the second row and the first column."""
 
 SQUARE = np.array([[1, -1], [-1, 1]])
 
 
-def both_margins(table: xr.DataArray) -> list[bdp.Exact]:
+def both_margins(table):
     """The exact margins of a table of two dimensions."""
-    return [
-        bdp.Exact(bdp.Margins(table, [dim]), table.sum([own for own in table.dims if own != dim])) for dim in table.dims
-    ]
+    return [bdp.Exact(bdp.Margins(table, [dim]), table.sum(list({*table.dims} - {dim}))) for dim in table.dims]
 
 
-def corners(margins: MarginsOfTwo) -> np.ndarray:
+def corners(margins):
+    """Of totals of the first row, the second row and the first column."""
     r1, r2, c1 = margins
     return np.arange(max(0, c1 - r2), min(r1, c1) + 1)
 
 
-def masses(margins: MarginsOfTwo, odds_ratio: float) -> np.ndarray:
+def masses(margins, odds_ratio):
     """Fisher's noncentral hypergeometric law of the corner from binomial coefficients: another way than the library's."""
     r1, r2, c1 = margins
     x = corners(margins)
@@ -35,7 +28,7 @@ def masses(margins: MarginsOfTwo, odds_ratio: float) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def geometric(epsilon: float, reach: int = 150) -> np.ndarray:
+def geometric(epsilon, reach=150):
     """Masses of two-sided geometric noise."""
     mass = np.exp(-epsilon * np.abs(np.arange(-reach, reach + 1)))
     return np.asarray(mass / mass.sum())

@@ -1,18 +1,17 @@
 """noise.json from the metadata of other libraries: numbers typed from their documentation, and OpenDP itself where it is installed."""
 
-from __future__ import annotations
-
 import json
 from enum import Enum
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import bayesdp as bdp
 from bayesdp.datasets import noise_json_of_opendp, noise_json_of_pipelinedp, noise_json_of_tumult
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
+from tests.comparison.chi_square import chi_square_pvalue
+from tests.refusals import refused
 
 TABLE = {"county": ["Alpha", "Beta"], "year": ["1990", "2000"]}
 CELLS = Identity(TABLE)
@@ -22,25 +21,19 @@ def laws(made):
     return [own["law"] for own in made["measured"]]
 
 
-# ------------------------------------------------------------------------------------------------------------ Tumult
+def record(mechanism="GEOMETRIC", value=2, **more):
+    """Of Tumult Analytics."""
+    return {"noise_mechanism": mechanism, "noise_parameter": value, **more}
 
 
-class _NoiseMechanism(Enum):
-    """As tmlt.analytics._noise_info has it."""
-
-    LAPLACE = 1
-    GEOMETRIC = 2
-    DISCRETE_GAUSSIAN = 3
-    EXPONENTIAL = 4
-    GAUSSIAN = 5
+# As tmlt.analytics._noise_info has it.
+_NoiseMechanism = Enum("_NoiseMechanism", ["LAPLACE", "GEOMETRIC", "DISCRETE_GAUSSIAN", "EXPONENTIAL", "GAUSSIAN"])
 
 
-@pytest.mark.parametrize("written", [lambda own: own, lambda own: own.name, str], ids=["entry", "name", "text"])
+@pytest.mark.parametrize("written", [lambda own: own, lambda own: own.name, str])
 def test_tumult_states_alpha_b_and_squares_of_sigma(written):
     stated = {"GEOMETRIC": 9.5, "DISCRETE_GAUSSIAN": 44.89, "LAPLACE": 2, "GAUSSIAN": 0.25}
-    records = [
-        {"noise_mechanism": written(_NoiseMechanism[kind]), "noise_parameter": own} for kind, own in stated.items()
-    ]
+    records = [record(written(_NoiseMechanism[kind]), own) for kind, own in stated.items()]
     columns = {"a": CELLS, "b": Margins(TABLE, ["county"]), "c": Totals(TABLE), "d": Margins(TABLE, ["year"])}
     made = noise_json_of_tumult(records, columns)
     assert laws(made) == [
@@ -54,31 +47,21 @@ def test_tumult_states_alpha_b_and_squares_of_sigma(written):
     assert made["notes"][0].startswith("Noise as stated by Tumult Analytics")
 
 
-def record(mechanism="GEOMETRIC", value=2, **more):
-    return {"noise_mechanism": mechanism, "noise_parameter": value, **more}
-
-
-@pytest.mark.parametrize(
-    ("records", "columns", "error", "message"),
-    [
-        (record("EXPONENTIAL"), {"a": CELLS}, NotImplementedError, r"noise_info\[0\]: EXPONENTIAL is the mechanism of a quantile"),
-        (record("STAIRCASE"), {"a": CELLS}, NotImplementedError, "'STAIRCASE' is not mapped; mapped are GEOMETRIC"),
-        (record(value=0), {"a": CELLS}, ValueError,
-         r"noise_info\[0\]\['noise_parameter'\] is 0: no noise was added, so the column is exact"),
-        (record(value=float("inf")), {"a": CELLS}, ValueError, "must be a finite number greater than 0, got inf"),
-        (record(value="2"), {"a": CELLS}, TypeError, "must be a positive real number"),
-        (record(scale=1), {"a": CELLS}, ValueError, r"noise_info\[0\] must have the keys 'noise_mechanism', 'noise_parameter'"),
-        (record(), {"a": CELLS, "b": CELLS}, ValueError, "noise_info has 1 records, and columns has 2"),
-        ([record()] * 2, {"a": "cells", "b": CELLS}, TypeError,
-         r"columns\['a'\] must be a query such as Identity\(table\), got str"),
-        ([record()] * 2, [CELLS], TypeError, "columns must map the name"),
-        ([], {}, ValueError, "columns must name at least one"),
-        ([record()] * 2, {"a": CELLS, "b": Totals({"d": [1]})}, ValueError, r"columns\['b'\] is about another table than 'a'"),
-    ],
+TWO = [record()] * 2
+test_tumult_what_is_not_mapped = refused(
+    (([record("EXPONENTIAL")], {"a": CELLS}), r"noise_info\[0\]: EXPONENTIAL is the mechanism of a quantile", NotImplementedError),
+    (([record("STAIRCASE")], {"a": CELLS}), "'STAIRCASE' is not mapped; mapped are GEOMETRIC", NotImplementedError),
+    (([record(value=0)], {"a": CELLS}), r"\[0\]\['noise_parameter'\] is 0: no noise was added, so the column is exact", ValueError),
+    (([record(value=float("inf"))], {"a": CELLS}), "must be a finite number greater than 0, got inf", ValueError),
+    (([record(value="2")], {"a": CELLS}), "must be a positive real number", TypeError),
+    (([record(scale=1)], {"a": CELLS}), r"\[0\] must have the keys 'noise_mechanism', 'noise_parameter'", ValueError),
+    (([record()], {"a": CELLS, "b": CELLS}), "noise_info has 1 records, and columns has 2", ValueError),
+    ((TWO, {"a": "cells", "b": CELLS}), r"columns\['a'\] must be a query such as Identity\(table\), got str", TypeError),
+    ((TWO, [CELLS]), "columns must map the name", TypeError),
+    (([], {}), "columns must name at least one", ValueError),
+    ((TWO, {"a": CELLS, "b": Totals({"d": [1]})}), r"columns\['b'\] is about another table than 'a'", ValueError),
+    of=lambda given: noise_json_of_tumult(*given),
 )  # fmt: skip
-def test_tumult_what_is_not_mapped(records, columns, error, message):
-    with pytest.raises(error, match=message):
-        noise_json_of_tumult(records if isinstance(records, list) else [records], columns)
 
 
 def test_a_published_file_with_it_becomes_a_release(tmp_path):
@@ -97,9 +80,6 @@ def test_a_published_file_with_it_becomes_a_release(tmp_path):
     assert Release.from_csv(path) == expected
 
 
-# ------------------------------------------------------------------------------------------------------------ OpenDP
-
-
 def measurement(function="make_laplace", kind="i32", vector=True, **arguments):
     """What opendp.mod.serialize writes, of version 0.16."""
     own = {"bounds": None, "nan": None, "T": kind}
@@ -111,48 +91,38 @@ def measurement(function="make_laplace", kind="i32", vector=True, **arguments):
     return {"__function__": function, "__module__": "measurements", "__kwargs__": arguments, "__version__": "0.16.0"}
 
 
-@pytest.mark.parametrize(
-    ("stated", "law"),
-    [
+def test_opendp_scales():
+    for stated, law in (
         (measurement(), {"law": "discrete-laplace", "b": 4.0}),
         (measurement(kind="i64", vector=False), {"law": "discrete-laplace", "b": 4.0}),
         (measurement(kind="f64"), {"law": "laplace", "b": 4.0}),
         (measurement("make_gaussian"), {"law": "discrete-gaussian", "sigma": 4.0}),
         (measurement("make_gaussian", "f64"), {"law": "gaussian", "sigma": 4.0}),
         (measurement("make_geometric", bounds=None), {"law": "discrete-laplace", "b": 4.0}),
-    ],
-    ids=["laplace", "laplace scalar", "laplace floats", "gaussian", "gaussian floats", "geometric"],
-)
-def test_opendp_scales(stated, law):
-    assert laws(noise_json_of_opendp({"n": stated}, {"n": CELLS})) == [law]
-    assert laws(noise_json_of_opendp({"n": json.dumps(stated)}, {"n": CELLS})) == [law]
-
-
-@pytest.mark.parametrize(
-    ("stated", "error", "message"),
-    [
-        (measurement("make_geometric", bounds={"__tuple__": [0, 10]}), NotImplementedError,
-         "with bounds noisy counts stop at them"),
-        (measurement(k=-3), NotImplementedError, r"with k the noise is a multiple of 2\*\*k"),
-        (measurement(kind="u32"), NotImplementedError, "numbers of type 'u32' are not mapped; mapped are 'i32', 'i64', 'f64'"),
-        (measurement(kind="i8"), NotImplementedError, "numbers of type 'i8' are not mapped"),
-        (measurement(kind="f32"), NotImplementedError, "numbers of type 'f32' are not mapped"),
-        (measurement("make_laplace_threshold"), NotImplementedError, "'make_laplace_threshold' is not mapped"),
-        (measurement(input_domain=None), NotImplementedError, r"measurements\['n'\]\.input_domain is missing"),
-        ({"__function__": "make_chain_pm", "__kwargs__": {}}, NotImplementedError, "'make_chain_pm' is not mapped"),
-        ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, NotImplementedError, "is a row of summarize"),
-        ({"scale": 2.0}, ValueError, r"measurements\['n'\] is nothing that opendp\.mod\.serialize writes"),
-        ("make_laplace", ValueError, r"measurements\['n'\] is not valid JSON"),
-        (measurement(scale=0.0), ValueError, r"measurements\['n'\]\.scale is 0: no noise was added"),
-        (measurement(scale=None), TypeError, r"measurements\['n'\]\.scale must be a positive real number"),
-        (measurement("make_geometric", "f64"), ValueError, "make_geometric is about integers"),
-    ],
-)  # fmt: skip
-def test_opendp_what_is_not_mapped(stated, error, message):
-    with pytest.raises(error, match=message):
-        noise_json_of_opendp({"n": stated}, {"n": CELLS})
+    ):
+        for own in (stated, json.dumps(stated)):
+            assert laws(noise_json_of_opendp({"n": own}, {"n": CELLS})) == [law]
     with pytest.raises(ValueError, match="measurements must have one measurement for each of the columns 'n', got 'm'"):
         noise_json_of_opendp({"m": measurement()}, {"n": CELLS})
+
+
+test_opendp_what_is_not_mapped = refused(
+    (measurement("make_geometric", bounds={"__tuple__": [0, 10]}), "with bounds noisy counts stop at them", NotImplementedError),
+    (measurement(k=-3), r"with k the noise is a multiple of 2\*\*k", NotImplementedError),
+    (measurement(kind="u32"), "numbers of type 'u32' are not mapped; mapped are 'i32', 'i64', 'f64'", NotImplementedError),
+    (measurement(kind="i8"), "numbers of type 'i8' are not mapped", NotImplementedError),
+    (measurement(kind="f32"), "numbers of type 'f32' are not mapped", NotImplementedError),
+    (measurement("make_laplace_threshold"), "'make_laplace_threshold' is not mapped", NotImplementedError),
+    (measurement(input_domain=None), r"measurements\['n'\]\.input_domain is missing", NotImplementedError),
+    ({"__function__": "make_chain_pm", "__kwargs__": {}}, "'make_chain_pm' is not mapped", NotImplementedError),
+    ({"column": "len", "distribution": "Integer Laplace", "scale": 2.0}, "is a row of summarize", NotImplementedError),
+    ({"scale": 2.0}, r"measurements\['n'\] is nothing that opendp\.mod\.serialize writes", ValueError),
+    ("make_laplace", r"measurements\['n'\] is not valid JSON", ValueError),
+    (measurement(scale=0.0), r"measurements\['n'\]\.scale is 0: no noise was added", ValueError),
+    (measurement(scale=None), r"measurements\['n'\]\.scale must be a positive real number", TypeError),
+    (measurement("make_geometric", "f64"), "make_geometric is about integers", ValueError),
+    of=lambda stated: noise_json_of_opendp({"n": stated}, {"n": CELLS}),
+)  # fmt: skip
 
 
 def test_opendp_itself_draws_that_noise():
@@ -170,15 +140,12 @@ def test_opendp_itself_draws_that_noise():
         ends = np.arange(-5, 6)
         mass = np.exp([law.logp(np.array([own]), np.zeros(1)) for own in ends])
         counts = np.array([np.count_nonzero(noise == own) for own in ends])
-        expected = 20_000 * np.append(mass, 1.0 - mass.sum())
-        found = np.append(counts, noise.size - counts.sum())
-        assert stats.chi2.sf(((found - expected) ** 2 / expected).sum(), len(ends)) > 1e-7
+        found, expected = (np.append(own, 20_000 - own.sum()) for own in (counts, 20_000 * mass))
+        assert chi_square_pvalue(found, expected) > 1e-7
     counted = (dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()) >> dp.t.then_count()
     made = noise_json_of_opendp({"n": serialize(counted >> dp.m.then_laplace(scale=2.0))}, {"n": Totals(TABLE)})
     assert laws(made) == [{"law": "discrete-laplace", "b": 2.0}]
 
-
-# -------------------------------------------------------------------------------------------------------- PipelineDP
 
 REPORT = """\
 DPEngine method: aggregate
@@ -201,26 +168,18 @@ def test_pipelinedp_states_b_and_the_standard_deviation():
     made = noise_json_of_pipelinedp(REPORT, {"privacy_id_count": CELLS, "count": CELLS})
     assert laws(made) == [{"law": "gaussian", "sigma": 5.25}, {"law": "laplace", "b": 12.5}]
     assert made["notes"][0].startswith("Noise as stated by PipelineDP")
+    with pytest.raises(TypeError, match="report must be the text of a report, got list"):
+        noise_json_of_pipelinedp([REPORT], {"count": CELLS})
 
 
 PRIVATE = ("Public partition selection: dropped", "Private Partition selection: using Truncated Geometric;")
-
-
-@pytest.mark.parametrize(
-    ("change", "column", "error", "message"),
-    [
-        (PRIVATE, "count", NotImplementedError, "partitions were selected privately: which rows are there depends on the counts"),
-        (("ublic partition", "artition"), "count", NotImplementedError, "does not say that the partitions are public"),
-        (("", ""), "mean", NotImplementedError, "the metrics 'mean' are not mapped; mapped are 'count', 'privacy_id_count'"),
-        (("DP count", "DP sum"), "count", ValueError, "must have one stage 'Computed DP count', got 0"),
-        (("Laplace mechanism:", "(eps=0.5 delta=0)"), "count", ValueError,
-         r"must state one 'Laplace mechanism:  parameter=\.\.\.', got 0"),
-        (("12.5", "many"), "count", ValueError, "the parameter of 'count' is no number: 'many'"),
-        (("12.5", "nan"), "count", ValueError, "the parameter of 'count' must be a finite number greater than 0"),
-    ],
+test_pipelinedp_what_is_not_mapped = refused(
+    ((PRIVATE, "count"), "partitions were selected privately: which rows are there depends on the counts", NotImplementedError),
+    ((("ublic partition", "artition"), "count"), "does not say that the partitions are public", NotImplementedError),
+    ((("", ""), "mean"), "the metrics 'mean' are not mapped; mapped are 'count', 'privacy_id_count'", NotImplementedError),
+    ((("DP count", "DP sum"), "count"), "must have one stage 'Computed DP count', got 0", ValueError),
+    ((("Laplace mechanism:", "(eps=0.5 delta=0)"), "count"), r"one 'Laplace mechanism:  parameter=\.\.\.', got 0", ValueError),
+    ((("12.5", "many"), "count"), "the parameter of 'count' is no number: 'many'", ValueError),
+    ((("12.5", "nan"), "count"), "the parameter of 'count' must be a finite number greater than 0", ValueError),
+    of=lambda given: noise_json_of_pipelinedp(REPORT.replace(*given[0]) if any(given[0]) else REPORT, {given[1]: CELLS}),
 )  # fmt: skip
-def test_pipelinedp_what_is_not_mapped(change, column, error, message):
-    with pytest.raises(error, match=message):
-        noise_json_of_pipelinedp(REPORT.replace(*change) if any(change) else REPORT, {column: CELLS})
-    with pytest.raises(TypeError, match="report must be the text of a report, got list"):
-        noise_json_of_pipelinedp([REPORT], {"count": CELLS})
