@@ -1,12 +1,8 @@
 """Mechanisms on statistics within bounds: scales, losses by brute force, releases, files, posteriors, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +34,7 @@ MEAN = mean_sensitivity(50, (0.0, 10.0))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sigma_is_for_the_l2_sensitivity(kind: Any) -> None:
+def test_sigma_is_for_the_l2_sensitivity(kind):
     """Three means that a record changes by 0.2 each: 0.2 times the root of 3; proportions: two of them, by 1/n."""
     three = kind([MEAN] * 3, (0.0, 10.0), rho=0.5)
     assert three.sensitivity == pytest.approx(0.2 * np.sqrt(3))
@@ -58,14 +54,14 @@ def test_sigma_is_for_the_l2_sensitivity(kind: Any) -> None:
         assert kind(sensitivity, bounds, epsilon=1.0, delta=1e-6).sigma == gaussian_sigma(1.0, 1e-6, size)
 
 
-def test_narrow_bounds_need_a_sixth_of_the_noise_when_truncated() -> None:
+def test_narrow_bounds_need_a_sixth_of_the_noise_when_truncated():
     # w**2 / (2 sigma**2) is the pure epsilon of a whole interval.
     own = m.TruncatedGaussian(1.0, UNIT, epsilon=1.0, delta=1e-6)
     assert own.sigma == pytest.approx(1 / np.sqrt(2), rel=1e-3)
     assert gaussian_sigma(1.0, 1e-6) / own.sigma > 5.9
 
 
-def _masses(law: Any, s: float, points: int = 4001) -> np.ndarray:
+def _masses(law, s, points=4001):
     """Atoms, and probabilities of small intervals by the distribution function."""
     edges = np.linspace(*law.bounds, points)
     at = law.cdf(edges, np.full(points, s))
@@ -78,7 +74,7 @@ def _masses(law: Any, s: float, points: int = 4001) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("sensitivity", "epsilon", "delta"), [(0.02, 1.0, 1e-3), (0.3, 0.5, 0.01), (1.0, 1.0, 1e-3)])
-def test_the_stated_delta_is_true_for_all_pairs(kind: Any, sensitivity: float, epsilon: float, delta: float) -> None:
+def test_the_stated_delta_is_true_for_all_pairs(kind, sensitivity, epsilon, delta):
     """The delta of pairs of values, by masses of 4,000 intervals, which can only be too small."""
     own = kind(sensitivity, UNIT, epsilon=epsilon, delta=delta)
     worst = 0.0
@@ -96,7 +92,7 @@ def test_the_stated_delta_is_true_for_all_pairs(kind: Any, sensitivity: float, e
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sigma", [0.1, 0.5, 3.0])
-def test_rho_is_true_for_all_orders(kind: Any, sigma: float) -> None:
+def test_rho_is_true_for_all_orders(kind, sigma):
     """Renyi divergences of order 1.01 to 50 of pairs 0.2 apart, by quadrature: never above rho times the order."""
     own = kind(0.2, UNIT, rho=0.5 * (0.2 / sigma) ** 2)
     assert own.sigma == pytest.approx(sigma)
@@ -104,7 +100,7 @@ def test_rho_is_true_for_all_orders(kind: Any, sigma: float) -> None:
     y, weights = 0.5 * (1.0 + nodes), np.log(0.5 * weights)
     edges = np.array([0.0, 1.0] if own.law.has_atoms else [])
 
-    def logs(s: float) -> np.ndarray:
+    def logs(s):
         inner = own.law.log_each(y, np.full(y.shape, s)) + weights
         return np.concatenate([own.law.log_each(edges, np.full(edges.shape, s)), inner])
 
@@ -120,7 +116,7 @@ def test_rho_is_true_for_all_orders(kind: Any, sigma: float) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [{"rho": 0.125}, {"epsilon": 1.0, "delta": 1e-6}], ids=["rho", "epsilon and delta"])
-def test_files_keep_what_is_true_and_refuse_less(kind: Any, loss: dict[str, float], tmp_path: Path) -> None:
+def test_files_keep_what_is_true_and_refuse_less(kind, loss, tmp_path):
     one = kind(SHARE, UNIT, **loss)
     release = one.release(0.3, rng=1)
     release.to_netcdf(tmp_path / "r.nc")
@@ -138,11 +134,11 @@ def test_files_keep_what_is_true_and_refuse_less(kind: Any, loss: dict[str, floa
 
 
 @pytest.mark.parametrize("kind", [bdp.noise.TruncatedGaussian, bdp.noise.BoundaryInflatedGaussian])
-def test_the_law_alone_bounds_what_may_be_stated(kind: Any) -> None:
+def test_the_law_alone_bounds_what_may_be_stated(kind):
     """Wide bounds: rho is that of Gaussian noise, (0.1 / 0.05)**2 / 2 = 2, and delta its delta at values in the middle."""
     law = kind(0.05, UNIT)
 
-    def stated(which: str, **numbers: float) -> StatisticGuarantee:
+    def stated(which, **numbers):
         return StatisticGuarantee(which, {**numbers, "sensitivity": 0.1}, "l2")
 
     delta = gaussian_delta(1.0, 0.05, 0.1)
@@ -161,7 +157,7 @@ def test_the_law_alone_bounds_what_may_be_stated(kind: Any) -> None:
         m.StatisticRelease(0.4, half, guarantee=stated("zcdp", rho=1.9))
 
 
-def test_losses_of_several_releases_add_up(tmp_path: Path) -> None:
+def test_losses_of_several_releases_add_up(tmp_path):
     one, two = m.TruncatedGaussian(SHARE, UNIT, rho=0.1), m.BoundaryInflatedGaussian(SHARE, UNIT, rho=0.05)
     releases = [one.release(0.3, rng=1), two.release(0.3, rng=2)]
     whole = as_one(releases)
@@ -179,7 +175,7 @@ def test_losses_of_several_releases_add_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_releases_follow_the_law_and_say_what_they_are(kind: Any) -> None:
+def test_releases_follow_the_law_and_say_what_they_are(kind):
     """Kolmogorov and Smirnov on 300 releases; false alarm in one of 10,000 seeds."""
     own = kind(0.1, UNIT, rho=0.02)
     rng = np.random.default_rng(5)
@@ -198,7 +194,7 @@ def test_releases_follow_the_law_and_say_what_they_are(kind: Any) -> None:
 SHARES = ["a", "b", "c", "d"]
 
 
-def test_values_stand_on_a_grid_and_atoms_stay_atoms() -> None:
+def test_values_stand_on_a_grid_and_atoms_stay_atoms():
     """20,000 clipped releases: the share of each bound within 4.5 standard errors (1e-5), the rest strictly between."""
     mechanism = bdp.BoundaryInflatedLaplace(1.0, [0.5] * 20_000, ([0.1] * 20_000, [0.9] * 20_000))
     # Not released: noise of another scale than that of the mechanism is refused.
@@ -217,7 +213,7 @@ def test_values_stand_on_a_grid_and_atoms_stay_atoms() -> None:
     assert np.all((near < 0.9) & (near > 0.9 - 2 * mechanism.grid))
 
 
-def test_paper_convention_states_the_true_epsilon() -> None:
+def test_paper_convention_states_the_true_epsilon():
     scalar = bdp.TruncatedLaplace(1.0, mean_sensitivity(50, (0.0, 1.0)), (0.0, 1.0), convention="paper")
     assert scalar.scale == 1 / 50
     assert scalar.true_epsilon == pytest.approx(1.49, abs=0.005)
@@ -235,7 +231,7 @@ def test_paper_convention_states_the_true_epsilon() -> None:
     assert 2 / 50 < default.scale <= 4 / 50
 
 
-def loss_of(law: Any, first: Any, second: Any) -> float:
+def loss_of(law, first, second):
     """The largest log-ratio of the densities of two vectors: the one of each coordinate, over many outputs and both ways round."""
     first, second = np.atleast_1d(first), np.atleast_1d(second)
     low, high = np.broadcast_to(law.lower, first.shape), np.broadcast_to(law.upper, first.shape)
@@ -252,7 +248,7 @@ def loss_of(law: Any, first: Any, second: Any) -> float:
 
 
 @pytest.mark.parametrize("kind", LAPLACE)
-def test_one_sensitivity_is_not_enough_for_several_statistics(kind: Any) -> None:
+def test_one_sensitivity_is_not_enough_for_several_statistics(kind):
     """Three means of the same records: one record moves each by 0.2, so that noise for one of them loses 3."""
     alone = kind(1.0, MEAN, (0.0, 10.0))
     assert loss_of(alone.law, [0.0, 0.0, 0.0], [0.2, 0.2, 0.2]) == pytest.approx(3.0, rel=1e-9)
@@ -263,7 +259,7 @@ def test_one_sensitivity_is_not_enough_for_several_statistics(kind: Any) -> None
     assert every.true_epsilon == pytest.approx(1.0, rel=1e-9)
 
 
-def test_sensitivities_one_after_the_other() -> None:
+def test_sensitivities_one_after_the_other():
     shares, variance = proportion_sensitivity(50, 3), variance_sensitivity(50, (0.0, 2.0))
     bounds = ([0.0] * 4, [1.0, 1.0, 1.0, 1.1])
     both = bdp.TruncatedLaplace(1.0, [shares, variance], bounds)
@@ -281,15 +277,13 @@ def test_sensitivities_one_after_the_other() -> None:
     assert bdp.BoundaryInflatedLaplace(1.0, [variance, sums], (-9.0, 9.0)).largest == (4 / 50, 1.0, 4.0, 4.0)
 
 
-def compositions(n: int, k: int) -> list[tuple[int, ...]]:
+def compositions(n, k):
     return [own for own in itertools.product(range(n + 1), repeat=k) if sum(own) == n]
 
 
 @pytest.mark.parametrize(("n", "k", "epsilon"), [(2, 3, 1.0), (3, 4, 0.3), (5, 3, 4.0), (4, 4, 12.0), (7, 3, 0.05)])
 @pytest.mark.parametrize("convention", ["exact", "paper"])
-def test_added_records_and_truncated_proportions_by_enumeration(
-    n: int, k: int, epsilon: float, convention: str
-) -> None:
+def test_added_records_and_truncated_proportions_by_enumeration(n, k, epsilon, convention):
     """All data sets of n records, and all that have one more or one less: the stated loss is attained, not only an upper bound."""
     sensitivity = proportion_sensitivity(n, k, "add-remove")
     own = bdp.TruncatedLaplace(epsilon, sensitivity, (0.0, 1.0), convention=convention)
@@ -306,7 +300,7 @@ def test_added_records_and_truncated_proportions_by_enumeration(
         assert own.true_epsilon == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_proportions_within_other_bounds_keep_the_upper_bound() -> None:
+def test_proportions_within_other_bounds_keep_the_upper_bound():
     """At most half in each category is public: two at a half lose more than one at 1 would, and all may change."""
     own = bdp.TruncatedLaplace(1.0, proportion_sensitivity(7, 4, "add-remove"), (0.0, 0.5))
     assert own.changed is None
@@ -322,7 +316,7 @@ TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 
 
 @pytest.mark.parametrize("parts", [None, [1e-4, 1 - 2e-4, 1e-4]])
-def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts: Any) -> None:
+def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts):
     paper = covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper", parts=parts)
     budget, tops, sizes = paper.parts, 80 / (4 * 79) * np.array([36.0, 54.0, 81.0]), np.array([36.0, 54.0, 81.0]) / 80
     stated = {paper.release(TRUTH, rng=np.random.default_rng(seed)).guarantee for seed in range(12)}
@@ -347,15 +341,15 @@ VARIANCE = variance_sensitivity(50, (0.0, 2.0))
 ONE = "is that of one statistic, but there are "
 
 
-def laplace(sensitivity: Any = 0.1, bounds: Any = UNIT, epsilon: float = 1.0, **more: Any) -> Any:
+def laplace(sensitivity=0.1, bounds=UNIT, epsilon=1.0, **more):
     return bdp.TruncatedLaplace(epsilon, sensitivity, bounds, **more)
 
 
-def normal(sensitivity: Any = 0.1, bounds: Any = UNIT, **more: Any) -> Any:
+def normal(sensitivity=0.1, bounds=UNIT, **more):
     return m.TruncatedGaussian(sensitivity, bounds, **(more or {"rho": 0.1}))
 
 
-def file(**own: Any) -> Any:
+def file(**own):
     return m.StatisticMechanism.from_description(own)
 
 

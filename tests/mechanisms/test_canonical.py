@@ -1,7 +1,5 @@
 """Canonical noise as mechanisms, for counts and by Theorem 37: the loss is spent exactly; posteriors by enumeration; tests; files."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -15,7 +13,6 @@ import bayesdp as bdp
 from bayesdp.mechanisms import CanonicalNoise, SemiCanonical
 from bayesdp.noise import Canonical, NoiseLaw, ProjectedGaussian, Tulap
 from bayesdp.privacy import (
-    TradeOff,
     approximate_dp,
     describe_tradeoff,
     gaussian_dp,
@@ -34,7 +31,7 @@ COUNTS = [[20, 10], [5, 1], [0, 7]]
 GRID = np.linspace(0.0, 1.0, 201)
 
 
-def exact_curve(mechanism: CanonicalNoise, shift: list[float]) -> np.ndarray:
+def exact_curve(mechanism, shift):
     """Type II error of the best test between noise and shifted noise, from the densities on a grid, by sorting."""
     edges = np.arange(-40.0, 41.0) + 0.5
     law = mechanism.law
@@ -49,7 +46,7 @@ def exact_curve(mechanism: CanonicalNoise, shift: list[float]) -> np.ndarray:
     return np.asarray(1.0 - np.interp(GRID, np.append(0.0, a), np.append(0.0, w)))
 
 
-def test_one_count_spends_all_of_it() -> None:
+def test_one_count_spends_all_of_it():
     for query in (Totals(TABLE), Identity(TABLE), Margins(TABLE, ["county"])):
         mechanism = CanonicalNoise(query, epsilon=1.0, neighbours="add-remove")
         assert mechanism.law == Tulap(1.0)
@@ -58,7 +55,7 @@ def test_one_count_spends_all_of_it() -> None:
         np.testing.assert_allclose(exact_curve(mechanism, [1.0]), mechanism.tradeoff(GRID), rtol=0, atol=1e-9)
 
 
-def test_two_counts_have_the_tensor_product() -> None:
+def test_two_counts_have_the_tensor_product():
     mechanism = CanonicalNoise(TABLE, epsilon=1.0)
     assert mechanism.law == Tulap(0.5)
     assert mechanism.tradeoff(GRID) == pytest.approx(tensor_product(approximate_dp(0.5), approximate_dp(0.5))(GRID))
@@ -74,7 +71,7 @@ def test_two_counts_have_the_tensor_product() -> None:
 @pytest.mark.parametrize(
     ("stated", "kind"), [({"epsilon": 0.5}, "pure"), ({"epsilon": 0.5, "delta": 0.02}, "approximate"), ({"mu": 0.7}, "gdp")]
 )  # fmt: skip
-def test_guarantee_and_likelihood(stated: dict[str, float], kind: str) -> None:
+def test_guarantee_and_likelihood(stated, kind):
     mechanism = CanonicalNoise(Margins(TABLE, ["county"]), **stated, neighbours="add-remove")
     assert mechanism.guarantee.kind == kind
     off, own = np.array([0.3, -2.25, 5.5]), mechanism.count_tradeoff.canonical_noise()
@@ -84,7 +81,7 @@ def test_guarantee_and_likelihood(stated: dict[str, float], kind: str) -> None:
 
 
 @pytest.mark.parametrize("delta", [None, 0.05])
-def test_noise_from_integers_has_the_law(delta: float | None) -> None:
+def test_noise_from_integers_has_the_law(delta):
     # Entropy of the operating system, so no seed: a false alarm in 1e9 runs.
     mechanism = CanonicalNoise(Identity(TABLE), epsilon=1.0, delta=delta, neighbours="add-remove")
     law = mechanism.law
@@ -113,7 +110,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_tables_a_step_apart_are_as_hard_to_tell_apart_as_f_says(f: TradeOff) -> None:
+def test_tables_a_step_apart_are_as_hard_to_tell_apart_as_f_says(f):
     """By the law's own density, integrated on a grid of unit cells: the best test's power at every threshold, no more and no less.
 
     The likelihood ratio of canonical noise rises with the cell, so that the best tests reject for large cells.
@@ -137,7 +134,7 @@ def test_tables_a_step_apart_are_as_hard_to_tell_apart_as_f_says(f: TradeOff) ->
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_draws_and_guarantee(f: TradeOff) -> None:
+def test_draws_and_guarantee(f):
     mechanism = SemiCanonical(BOTH, f, {"sex": "women", "admission": "yes"})
     noise = mechanism.noise(3, 4000).reshape(-1)
     assert kstest(noise, f.canonical_noise().cdf).pvalue > 1e-4  # false alarms: one in 10,000 for each function
@@ -155,7 +152,7 @@ def test_draws_and_guarantee(f: TradeOff) -> None:
 
 
 @pytest.mark.parametrize("f", [STEPS, BOUNDED, tensor_product(approximate_dp(0.4), approximate_dp(0.6))], ids=repr)
-def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
+def test_the_test_of_a_release_is_that_of_theorem_37(f):
     release = SemiCanonical(BOTH, f).release(PAIRED_COUNTS, rng=4)
     found = odds_ratio_test_from_release(release)
     direct = odds_ratio_test(float(release.measurements[0].values[0]), rows=(8, 8), column=7, tradeoff=f)
@@ -163,7 +160,7 @@ def test_the_test_of_a_release_is_that_of_theorem_37(f: TradeOff) -> None:
 
 
 @pytest.mark.parametrize("f", [STEPS, BOUNDED], ids=["unbounded", "bounded"])
-def test_the_posterior_against_enumeration(f: TradeOff) -> None:
+def test_the_posterior_against_enumeration(f):
     """All tables with both margins, weighted by the prior and the law; a bounded law starts within its reach."""
     value = 3.9
     measured = bdp.Measured(SemiCanonical(BOTH, f).released_query, [value], Canonical(f))
@@ -185,7 +182,7 @@ def test_the_posterior_against_enumeration(f: TradeOff) -> None:
     assert np.all(found[expected == 0.0] == 0.0)
 
 
-def test_a_bounded_law_with_another_parameter_starts_within_reach() -> None:
+def test_a_bounded_law_with_another_parameter_starts_within_reach():
     """NUTS looks at the model before the step of the counts has moved; counts in the hundreds, a vague rate."""
     release = SemiCanonical(Totals({"cell": ["a", "b"]}), BOUNDED).release([400, 250], rng=2)
     with pm.Model(coords=release.coords):
@@ -224,12 +221,12 @@ test_bad_arguments_are_named = refused(
 )  # fmt: skip
 
 
-def test_the_cell_is_one_that_a_step_changes_by_one() -> None:
+def test_the_cell_is_one_that_a_step_changes_by_one():
     assert SemiCanonical(WEIGHTED, approximate_dp(1.0)).cell == {"cell": "b"}
 
 
 @pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_functions_are_read_back(f: TradeOff) -> None:
+def test_functions_are_read_back(f):
     again = tradeoff_from_description(json.loads(json.dumps(describe_tradeoff(f))))
     at = np.linspace(0.0, 1.0, 101)
     np.testing.assert_array_equal(again(at), f(at))
@@ -237,7 +234,7 @@ def test_functions_are_read_back(f: TradeOff) -> None:
     assert law == Canonical(f)
 
 
-NESTED: dict[str, object] = {"tradeoff": "group", "base": {"tradeoff": "gaussian-dp", "mu": 1.0}, "k": 1}
+NESTED = {"tradeoff": "group", "base": {"tradeoff": "gaussian-dp", "mu": 1.0}, "k": 1}
 
 
 test_bad_descriptions_are_refused = refused(

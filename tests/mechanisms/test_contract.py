@@ -1,12 +1,9 @@
 """One contract for all mechanisms that release tables: what a release holds, what is read back, what is never kept."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +19,7 @@ SECRET = np.array([[7654321, 0], [0, 8765432]])
 """Large odd counts, of which no digit may be found in anything that is published or kept."""
 
 
-def test_every_mechanism_for_tables_has_an_example() -> None:
+def test_every_mechanism_for_tables_has_an_example():
     kinds = {
         name: kind for name, kind in vars(mechanisms).items() if inspect.isclass(kind) and issubclass(kind, Mechanism)
     }
@@ -30,7 +27,7 @@ def test_every_mechanism_for_tables_has_an_example() -> None:
 
 
 @BY_NAME
-def test_a_release_publishes_noisy_answers_and_exact_invariants(mechanism: Mechanism) -> None:
+def test_a_release_publishes_noisy_answers_and_exact_invariants(mechanism):
     release = mechanism.release(TABLE, rng=1)
     [measured] = release.measurements
     assert (release.simulated, release.guarantee.simulated) == (True, True)
@@ -63,7 +60,7 @@ def test_a_release_publishes_noisy_answers_and_exact_invariants(mechanism: Mecha
 
 
 @BY_NAME
-def test_descriptions_pickles_and_files_give_it_back(mechanism: Mechanism, tmp_path: Path) -> None:
+def test_descriptions_pickles_and_files_give_it_back(mechanism, tmp_path):
     description = json.loads(json.dumps(mechanism.describe()))
     for again in (
         Mechanism.from_description(description, LABELS),
@@ -81,7 +78,7 @@ def test_descriptions_pickles_and_files_give_it_back(mechanism: Mechanism, tmp_p
 
 
 @BY_NAME
-def test_no_confidential_count_is_kept(mechanism: Mechanism) -> None:
+def test_no_confidential_count_is_kept(mechanism):
     release = mechanism.release(SECRET)
     kept = [
         str(mechanism.describe()),

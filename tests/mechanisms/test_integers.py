@@ -1,7 +1,5 @@
 """Mechanisms of integer noise: what they protect, worked out from the masses; noise by the law at the stated scale."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -184,7 +182,7 @@ def test_what_is_said_of_a_release_and_of_a_simulation(mechanism):
     assert release.guarantee == replace(mechanism.guarantee, determined_complete=True)
 
 
-def changes(query, neighbours: str) -> np.ndarray:
+def changes(query, neighbours):
     """What neighbouring tables change of the answers, all of them."""
     unit = np.eye(4, dtype=np.int64)
     if neighbours == "add-remove":
@@ -213,7 +211,7 @@ def test_the_scale_is_never_rounded_down(epsilon):
     assert Fraction(2) <= Fraction(b) * Fraction(epsilon) <= Fraction(2) * (1 + Fraction(1, 2**51))
 
 
-def renyi(sigma: float, u: np.ndarray, order: float) -> float:
+def renyi(sigma, u, order):
     """Renyi divergence of two discrete Gaussian vectors shifted by u, by summation."""
     k = np.arange(-100, 101)
     normaliser = logsumexp(-(k**2) / (2 * sigma**2))

@@ -1,7 +1,5 @@
 """The K-norm mechanism: its promise, by the exact log-likelihood over all neighbours, and what it publishes."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.refusals import refused
 
 TABLE = {"row": range(3), "column": range(3)}
@@ -17,7 +15,7 @@ BOTH = Margins(TABLE, ["row"], ["column"])
 COUNTS = np.array([[3, 0, 5], [2, 8, 1], [0, 4, 6]])
 
 
-def neighbours_of(size: int, kind: str) -> np.ndarray:
+def neighbours_of(size, kind):
     units = np.eye(size)
     if kind == "add-remove":
         return np.concatenate([units, -units])
@@ -34,7 +32,7 @@ def neighbours_of(size: int, kind: str) -> np.ndarray:
         (Totals({"cell": range(5)}), None),
     ],
 )
-def test_the_largest_log_ratio_over_neighbours_is_epsilon(kind: str, invariants: Query, query: Query | None) -> None:
+def test_the_largest_log_ratio_over_neighbours_is_epsilon(kind, invariants, query):
     mechanism = KNorm(invariants, 0.6, query=query, neighbours=kind)
     relations, law = mechanism.answer_invariants, mechanism.law
     shape, zero = relations.frame.shape, np.zeros(relations.frame.shape)
@@ -56,7 +54,7 @@ def test_the_largest_log_ratio_over_neighbours_is_epsilon(kind: str, invariants:
     assert (first.size, first.norm, first.loss) == (1.0, "K", {"epsilon": 0.6})
 
 
-def test_losses_of_differences_that_the_invariants_keep() -> None:
+def test_losses_of_differences_that_the_invariants_keep():
     mechanism = KNorm(BOTH, 0.6)
     relations, law = mechanism.answer_invariants, mechanism.law
     move = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
@@ -69,7 +67,7 @@ def test_losses_of_differences_that_the_invariants_keep() -> None:
         assert loss == pytest.approx(ratio, rel=1e-9)
 
 
-def test_noise_has_the_variance_of_the_law() -> None:
+def test_noise_has_the_variance_of_the_law():
     mechanism = KNorm(Totals({"cell": range(4)}), 0.5)
     draws = mechanism.noise(np.random.default_rng(4), 4000)
     assert np.all(draws.sum(axis=1) == 0)
@@ -80,7 +78,7 @@ def test_noise_has_the_variance_of_the_law() -> None:
     assert abs(squares.mean() - mechanism.error) < 4.5 * squares.std() / np.sqrt(4000)
 
 
-def test_hit_and_run_is_never_passed_off_as_exact() -> None:
+def test_hit_and_run_is_never_passed_off_as_exact():
     # One record comes or goes among 40 cells with a fixed total: nothing exact is known.
     mechanism = KNorm(Totals({"cell": range(40)}), 1.0, neighbours="add-remove", sweeps=1)
     text = str(mechanism.guarantee)
@@ -100,7 +98,7 @@ test_bad_arguments_are_named = refused(
 )  # fmt: skip
 
 
-def test_the_smallest_ball_need_not_have_the_least_error() -> None:
+def test_the_smallest_ball_need_not_have_the_least_error():
     """Sixteen cells, one answer that counts each a hundredfold and four that add or subtract it: K is a box.
 
     A uniform point of a box with half sides h has the expected square sum(h**2) / 3, and the radius (n + 1)(n + 2).

@@ -1,10 +1,6 @@
 """No error of a mechanism shows a confidential number: all mechanisms that make releases x all ways in which a table is wrong."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,11 +24,11 @@ DOUBLED = LinearQuery(LABELS, [[2**40, 0, 0, 2**40]], ["doubled"])
 TRIED = MAKES | {"sums that are too large": lambda: mechanisms.DiscreteLaplace(DOUBLED, 0.5)}
 
 
-def _labelled(values: Any) -> xr.DataArray:
+def _labelled(values):
     return xr.DataArray(values, dims=list(LABELS), coords=LABELS)
 
 
-def _series(values: list[Any], counties: list[str]) -> pd.Series:
+def _series(values, counties):
     cells = pd.MultiIndex.from_arrays([counties, ["Low", "High", "Low", "High"]], names=list(LABELS))
     return pd.Series(values, index=cells)
 
@@ -40,11 +36,11 @@ def _series(values: list[Any], counties: list[str]) -> pd.Series:
 GOOD = [[NUMBER + 1, NUMBER + 2], [NUMBER + 3, NUMBER + 4]]
 
 
-def _with(value: Any) -> list[list[Any]]:
+def _with(value):
     return [[value, NUMBER + 2], [NUMBER + 3, NUMBER + 4]]
 
 
-TABLES: dict[str, Any] = {
+TABLES = {
     "negative": _labelled(_with(-NUMBER)),
     "fractional": _labelled(_with(NUMBER + 0.5)),
     "missing": _labelled(_with(np.nan)),
@@ -83,7 +79,7 @@ LARGE = {
 }
 
 
-def _says(call: Callable[[], Any]) -> str | None:
+def _says(call):
     """Everything that a refusal says, warnings included; None if nothing was refused."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -97,7 +93,7 @@ def _says(call: Callable[[], Any]) -> str | None:
 
 
 @pytest.mark.parametrize("name", TRIED)
-def test_no_wrong_table_shows_in_an_error(name: str) -> None:
+def test_no_wrong_table_shows_in_an_error(name):
     mechanism = TRIED[name]()
     for way, table in TABLES.items():
         for call in (lambda table=table: mechanism.release(table), lambda table=table: mechanism.release(table, rng=1)):
@@ -109,12 +105,12 @@ def test_no_wrong_table_shows_in_an_error(name: str) -> None:
         assert said is None or not shows_secret(said), (way, said)
 
 
-def _framed(make: Callable[..., Any], mechanism: Any, **more: Any) -> Callable[[Any], Any]:
+def _framed(make, mechanism, **more):
     made = make(mechanism, Identity(LABELS), TOTAL, loss={"epsilon": 1.0}, **more)
     return lambda table: made.release_values(table, 1)
 
 
-def _agent(mechanism: Any) -> Callable[[Any], Any]:
+def _agent(mechanism):
     seed = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
     agent = Agent(mechanism.describe(), LABELS, seed, [("Alpha", "Low"), ("Beta", "High")])
     return lambda counts: agent.privatize(counts, 0)
@@ -137,7 +133,7 @@ OF_SHARES = [
     kind(1.0, 4_000_000, ["a", "b", "c", "d"]) for kind in (RescaledProportions, AllButOne, UniversalHistogram)
 ]
 SPREAD = [(-1e3, 1e3), (-1e3, 1e3)]
-PRIVATE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
+PRIVATE = {
     "project, noise": (_framed(project, noise.DiscreteLaplace(1.0), additive=True), [*TABLES.values()]),
     "project": (_framed(project, lambda answers, rng: answers), [*TABLES.values()]),
     "extend": (_framed(extend, lambda answers, rng: answers), [*TABLES.values()]),
@@ -159,7 +155,7 @@ PRIVATE: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_nothing_confidential_shows_in_an_error(name: str) -> None:
+def test_nothing_confidential_shows_in_an_error(name):
     call, wrong = PRIVATE[name]
     for own in wrong:
         said = _says(lambda own=own: call(own))
@@ -167,7 +163,7 @@ def test_nothing_confidential_shows_in_an_error(name: str) -> None:
         assert not shows_secret(said), (own, said)
 
 
-def test_the_secret_would_be_seen() -> None:
+def test_the_secret_would_be_seen():
     """What is looked for is found where it is: in a message, a cause, a context, a note, in scientific notation."""
     assert shows_secret("Low is -731941.0")
     assert shows_secret("7.31941e+05")

@@ -1,11 +1,7 @@
 """What a guarantee says about one person's record, against all tables of a few records."""
 
-from __future__ import annotations
-
 import itertools
 import re
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +21,7 @@ NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)(?!\d)"
 GROUPED = {"county": list("abcd"), "state": ("county", ["N", "N", "S", "T"])}
 
 
-def rows(matrix: list[list[int]]) -> bdp.LinearQuery:
+def rows(matrix):
     return bdp.LinearQuery(labels(len(matrix[0])), matrix, [f"row {i}" for i in range(len(matrix))])
 
 
@@ -44,7 +40,7 @@ INVARIANTS = {
 }
 
 
-def by_enumeration(invariants: Invariants) -> tuple[set[int], set[int], bool]:
+def by_enumeration(invariants):
     """Cells from which one record can move elsewhere, and in which one can come, with all exact values kept: by tables."""
     cells, query = invariants.frame.size, invariants.query
     one = [np.eye(cells, dtype=np.int64)[i].reshape(invariants.frame.shape) for i in range(cells)]
@@ -59,14 +55,14 @@ def by_enumeration(invariants: Invariants) -> tuple[set[int], set[int], bool]:
 
 
 @pytest.mark.parametrize("name", INVARIANTS)
-def test_in_which_cells_one_record_can_change(name: str) -> None:
+def test_in_which_cells_one_record_can_change(name):
     invariants = Invariants(INVARIANTS[name])
     move, come, alike = by_enumeration(invariants)
     assert alone(invariants) == (invariants.frame.size, len(move), len(come), alike)
 
 
 @pytest.mark.parametrize("name", INVARIANTS)
-def test_every_sentence_is_true(name: str) -> None:
+def test_every_sentence_is_true(name):
     """The sentences of lattice noise: who can change alone, at what loss by the law, how many must change together."""
     invariants = Invariants(INVARIANTS[name])
     move, come, alike = by_enumeration(invariants)
@@ -107,7 +103,7 @@ def test_every_sentence_is_true(name: str) -> None:
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
 @pytest.mark.parametrize("name", ["total", "one margin", "states, two of them of one county", "both margins"])
-def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name: str, neighbours: str) -> None:
+def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name, neighbours):
     """The loss of one record that moves, by dense algebra on all pairs of cells that the invariants treat alike."""
     query = INVARIANTS[name]
     a = Invariants(query).matrix.toarray()
@@ -134,7 +130,7 @@ def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name: str, neigh
         assert float(stated[0]) == pytest.approx(worst, rel=1e-5)
 
 
-def test_what_is_protected_comes_first() -> None:
+def test_what_is_protected_comes_first():
     # Add-remove neighbours are told apart by the total; what is protected loses more.
     text = str(bdp.ExtendedLaplace(bdp.Totals(labels(2, 2)), epsilon=1.0, neighbours="add-remove").guarantee)
     flat = " ".join(text.split())
@@ -151,15 +147,15 @@ FREE, SQUARE, LINE = labels(3), bdp.Margins(labels(3, 3), ["a"], ["b"]), bdp.Tot
 ANY = "Moving one person's record from one cell to any other costs at most epsilon = "
 
 
-def handed_in(query: bdp.LinearQuery, loss: dict[str, float], neighbours: str = "substitution") -> Any:
+def handed_in(query, loss, neighbours="substitution"):
     return project(lambda x, rng: x, bdp.Identity(labels(2, 3)), query, loss=loss, neighbours=neighbours)
 
 
-def clipped(neighbours: str) -> Any:
+def clipped(neighbours):
     return bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), neighbours), (0.0, 10.0))
 
 
-def semi(loss: float) -> Any:
+def semi(loss):
     return semi_project(
         lambda rng, size: rng.laplace(0.0, 2.0, (size, 4)), bdp.Identity(labels(4)), LINE, loss={"epsilon": loss}, adjacency=1
     )  # fmt: skip
@@ -189,11 +185,11 @@ def semi(loss: float) -> Any:
     ],
     ids=lambda own: own if isinstance(own, str) else type(own).__name__,
 )  # fmt: skip
-def test_sentences(mechanism: Any, words: str) -> None:
+def test_sentences(mechanism, words):
     assert words in " ".join(str(mechanism.guarantee).split())
 
 
-def test_sentences_of_several_releases(make_rng: Callable[[int], np.random.Generator]) -> None:
+def test_sentences_of_several_releases(make_rng):
     by_a, by_b = (bdp.Margins(labels(2, 3), [name]) for name in "ab")
     one, other, again = (
         bdp.ProjectedGaussian(query, mu=mu).release(np.arange(6).reshape(2, 3), make_rng(1))
@@ -204,7 +200,7 @@ def test_sentences_of_several_releases(make_rng: Callable[[int], np.random.Gener
     assert "costs at most mu = 0.5;" in bdp.compose(one, again).guarantee.person
 
 
-def test_a_loss_is_never_bare_while_the_noise_is_not_certified() -> None:
+def test_a_loss_is_never_bare_while_the_noise_is_not_certified():
     stated = Guarantee(
         "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=SamplerStatement("Gibbs", 9)
     )
@@ -212,7 +208,7 @@ def test_a_loss_is_never_bare_while_the_noise_is_not_certified() -> None:
     assert "costs at most target epsilon = 0.5 (approximate, 9 sweeps of Gibbs, convergence not certified)" in person
 
 
-def test_files_of_older_versions_have_no_such_sentence() -> None:
+def test_files_of_older_versions_have_no_such_sentence():
     guarantee = bdp.LatticeLaplace(INVARIANTS["total"], epsilon=0.25).guarantee
     old = {key: value for key, value in guarantee.to_dict().items() if key not in ("person", "about")}
     read = Guarantee.from_dict(old)

@@ -1,7 +1,5 @@
 """What a mechanism publishes, and a choice between several with public probabilities (Gao et al., end of Section 2.3)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,7 +152,7 @@ COUNTS = np.array([3, 1, 3])
 EITHER = [ExtendedLaplace(TOTAL, 0.5), KNorm(TOTAL, 0.25), LatticeLaplace(TOTAL, 0.4)]
 
 
-def test_a_published_choice_is_a_release_of_the_mechanism_drawn() -> None:
+def test_a_published_choice_is_a_release_of_the_mechanism_drawn():
     """100 draws: chi-square of the choices at 1e-6."""
     choice = PublishedChoice(EITHER, [0.5, 0.3, 0.2])
     rng = np.random.default_rng(2)
@@ -171,7 +169,7 @@ def test_a_published_choice_is_a_release_of_the_mechanism_drawn() -> None:
     assert choice.release(COUNTS).guarantee.simulated is False
 
 
-def test_what_is_promised_before_the_draw_is_the_worst() -> None:
+def test_what_is_promised_before_the_draw_is_the_worst():
     losses = PublishedChoice(EITHER[:2], [0.5, 0.5]).losses()
     rows = [{str(row.relation): dict(row.loss) for row in own.guarantee.pairs} for own in EITHER[:2]]
     assert losses

@@ -1,11 +1,8 @@
 """Mechanisms of Semi-DP: what they promise, for whatever totals and for published ones, by enumeration of all tables."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -17,19 +14,12 @@ from bayesdp.composition import compose
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.mechanisms import (
-    Mechanism,
-    SemiGaussian,
-    SemiKNorm,
-    SemiLatticeLaplace,
-    SemiNorm,
-    SemiProjectedLaplace,
-)
-from bayesdp.mechanisms.protects import SemiAdjacentTables, safe_adjacency
+from bayesdp.mechanisms import Mechanism, SemiGaussian, SemiKNorm, SemiLatticeLaplace, SemiNorm, SemiProjectedLaplace
+from bayesdp.mechanisms.protects import safe_adjacency
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.papers.semi_dp import semi_project
 from bayesdp.privacy.words import SemiAdjacent, SemiAdjacentWithin
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation
 from tests.refusals import refused
@@ -41,7 +31,7 @@ MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
 CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 LINE = {"cell": range(4)}
 CROSSED = LinearQuery(LINE, [[1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1]], ["left", "right", "all"])
-PURE: dict[str, tuple[type[SemiAdjacentTables], dict[str, str]]] = {
+PURE = {
     "k-norm": (SemiKNorm, {}),
     "l1": (SemiNorm, {"norm": "l1"}),
     "l2": (SemiNorm, {"norm": "l2"}),
@@ -51,7 +41,7 @@ PURE: dict[str, tuple[type[SemiAdjacentTables], dict[str, str]]] = {
 }
 
 
-def apart(records: int) -> np.ndarray:
+def apart(records):
     """All 3 x 3 tables with zero margins that so many records change, by trying all upper left corners."""
     corner = np.array(list(product(range(-3, 4), repeat=4))).reshape(-1, 2, 2)
     tables = np.zeros((len(corner), 3, 3), dtype=np.int64)
@@ -62,7 +52,7 @@ def apart(records: int) -> np.ndarray:
     return tables[(size > 0) & (size <= 2 * records)]
 
 
-def largest_ratio(mechanism: SemiAdjacentTables, changes: np.ndarray) -> float:
+def largest_ratio(mechanism, changes):
     """The largest log-ratio of mass or density between tables that differ by these changes, over many outputs."""
     law, own = mechanism.law, mechanism.invariants
     zero = np.zeros(own.frame.shape, dtype=np.int64)
@@ -77,7 +67,7 @@ def largest_ratio(mechanism: SemiAdjacentTables, changes: np.ndarray) -> float:
 
 @pytest.mark.parametrize("adjacency", [2, 3])
 @pytest.mark.parametrize("name", PURE)
-def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name: str, adjacency: int) -> None:
+def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name, adjacency):
     kind, parameters = PURE[name]
     mechanism = kind(BOTH, 0.6, adjacency=adjacency, **parameters)
     changes = apart(adjacency)
@@ -92,7 +82,7 @@ def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name: str, 
     assert (cycle.loss["epsilon"] > 0.6 + 1e-9) == (adjacency == 2 and name != "linf")
 
 
-def test_known_sensitivities_of_a_3x3_table() -> None:
+def test_known_sensitivities_of_a_3x3_table():
     for adjacency, l1, l2 in [(2, 4.0, 2.0), (3, 6.0, math.sqrt(6.0))]:
         changes = apart(adjacency)
         assert max(np.abs(changes).sum(axis=(1, 2))) == l1
@@ -111,9 +101,9 @@ def test_known_sensitivities_of_a_3x3_table() -> None:
     assert SemiNorm(totals, 1.0).sensitivity == 4.0
 
 
-def test_utility_of_a_3x3_table_under_two_records() -> None:
+def test_utility_of_a_3x3_table_under_two_records():
     # Squared errors times epsilon**2, by simulation of other programs: K-norm 46.8, l1 51.2, projected Laplace 128, l2 80.
-    def error(mechanism: Any) -> float:
+    def error(mechanism):
         return mechanism.error * 0.49
 
     assert error(SemiKNorm(BOTH, 0.7, adjacency=2)) == pytest.approx(46.8, rel=0.02)
@@ -131,7 +121,7 @@ def test_utility_of_a_3x3_table_under_two_records() -> None:
     assert cube.logp(value, 0 * COUNTS) == pytest.approx(optimal.logp(value, 0 * COUNTS), rel=1e-9)
 
 
-def test_the_convention_of_the_paper_states_the_true_loss() -> None:
+def test_the_convention_of_the_paper_states_the_true_loss():
     gaussian = SemiGaussian(BOTH, 1.0, convention="paper")
     assert gaussian.sigma == 2.0
     assert gaussian.guarantee.pairs[0].loss["mu"] == pytest.approx(math.sqrt(1.5), rel=1e-12)
@@ -146,7 +136,7 @@ def test_the_convention_of_the_paper_states_the_true_loss() -> None:
         assert ("and the guarantee stands" in " ".join(str(mechanism.guarantee).split())) == (name == "linf")
 
 
-CASES: list[tuple[Query, int | None]] = [
+CASES = [
     (BOTH, 3),
     (Margins(TABLE, ["row"]), 2),
     (Totals(TABLE), 1),
@@ -159,7 +149,7 @@ CASES: list[tuple[Query, int | None]] = [
 
 
 @pytest.mark.parametrize(("invariants", "expected"), CASES)
-def test_the_default_adjacency_is_safe_for_whatever_totals(invariants: Query, expected: int | None) -> None:
+def test_the_default_adjacency_is_safe_for_whatever_totals(invariants, expected):
     assert safe_adjacency(Invariants(invariants)) == expected
     if expected is None:
         return
@@ -171,7 +161,7 @@ def test_the_default_adjacency_is_safe_for_whatever_totals(invariants: Query, ex
     assert most == expected  # never more, and no smaller number would do
 
 
-def test_the_guarantee_says_whether_so_many_records_are_enough() -> None:
+def test_the_guarantee_says_whether_so_many_records_are_enough():
     # Enough for all two-way margins of a 2 x 2 x 2 table are four records: its only change has l1 norm 8.
     four = SemiGaussian(TWO_WAY, 1.0, adjacency=4)
     assert four.sensitivity == pytest.approx(math.sqrt(8.0))
@@ -181,7 +171,7 @@ def test_the_guarantee_says_whether_so_many_records_are_enough() -> None:
     assert "Whether 2 records are enough" in " ".join(str(crossed).split())
 
 
-def test_samplers_are_named_and_never_passed_off() -> None:
+def test_samplers_are_named_and_never_passed_off():
     large = Margins({"a": range(5), "b": range(5)}, ["a"], ["b"])
     words = " ".join(str(SemiKNorm(large, 1.0).guarantee).split())
     assert "How noise is drawn: rejection from l1 noise that keeps the invariants" in words
@@ -194,7 +184,7 @@ def test_samplers_are_named_and_never_passed_off() -> None:
     assert lattice.sampler == "approximate: 7 sweeps of Gibbs, convergence not certified"
 
 
-def test_any_additive_noise_can_be_projected() -> None:
+def test_any_additive_noise_can_be_projected():
     mechanism = semi_project(DiscreteLaplace(6.0), Identity(TABLE), BOTH, loss={"epsilon": 1.0})
     own = mechanism.guarantee
     assert (own.kind, own.parameters["sensitivity"], own.pairs[0].loss) == ("pure", 6.0, {"epsilon": 1.0})
@@ -212,7 +202,7 @@ def test_any_additive_noise_can_be_projected() -> None:
     assert (given.guarantee.kind, given.guarantee.parameters) == ("gdp", {"mu": 2.0, "sensitivity": 4.0})
 
 
-def test_releases_of_one_table_compose() -> None:
+def test_releases_of_one_table_compose():
     rng = np.random.default_rng(9)
     norms = [SemiKNorm(BOTH, 0.5), SemiNorm(BOTH, 0.25, "linf"), SemiNorm(BOTH, 1.2, "l1")]
     composed = compose(*(own.release(COUNTS, rng) for own in norms))
@@ -243,11 +233,11 @@ FLAT = Totals({"cell": range(4)})
 NORMS = {name: made for name, made in PURE.items() if name != "k-norm"}
 
 
-def exact(query: Query, counts: np.ndarray) -> list[Exact]:
+def exact(query, counts):
     return [Exact(query, query.apply(counts))]
 
 
-def losses(mechanism: SemiAdjacentTables, tables: np.ndarray, apart: int) -> float:
+def losses(mechanism, tables, apart):
     """The largest log-ratio of density or mass at an output, over all pairs of tables so many records apart or less."""
     law, own = mechanism.law, mechanism.invariants
     noise = mechanism.noise(np.random.default_rng(1), 4)
@@ -271,9 +261,7 @@ SPARSE_TABLES = ((CORNERS, TWO_RECORDS, 3), (BLOCKS, ONES, 2), (IN_STRATA, SPARS
     # Noise of the l-infinity norm has no exact sampler in strata.
     [(name, *case) for name in NORMS for case in SPARSE_TABLES if (name, case[0]) != ("linf", IN_STRATA)],
 )
-def test_the_largest_loss_of_all_pairs_is_stated_and_attained(
-    name: str, query: Query, counts: np.ndarray, apart: int
-) -> None:
+def test_the_largest_loss_of_all_pairs_is_stated_and_attained(name, query, counts, apart):
     kind, parameters = NORMS[name]
     published = exact(query, counts)
     mechanism = kind(query, 0.6, published=published, adjacency=apart, **parameters)
@@ -292,7 +280,7 @@ def test_the_largest_loss_of_all_pairs_is_stated_and_attained(
     assert whole == pytest.approx(0.6 * farthest / mechanism.sensitivity, rel=1e-9)
 
 
-def test_normal_noise_has_the_mu_of_the_farthest_pair() -> None:
+def test_normal_noise_has_the_mu_of_the_farthest_pair():
     for query, counts, apart, anyhow in ((CORNERS, TWO_RECORDS, 2, 2.0), (BLOCKS, ONES, 2, math.sqrt(8.0))):
         published = exact(query, counts)
         mechanism = SemiGaussian(query, 0.7, published=published)
@@ -308,7 +296,7 @@ def test_normal_noise_has_the_mu_of_the_farthest_pair() -> None:
     assert SemiProjectedLaplace(BLOCKS, 1.0, published=exact(BLOCKS, ONES), adjacency=1).b == 2.0
 
 
-def test_the_hull_of_what_occurs() -> None:
+def test_the_hull_of_what_occurs():
     kind = SemiKNorm
     counts = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     two = kind(CORNERS, 0.6, published=exact(CORNERS, counts), adjacency=2)
@@ -321,7 +309,7 @@ def test_the_hull_of_what_occurs() -> None:
     assert losses(kind(FLAT, 0.6, adjacency=2), np.eye(4, dtype=np.int64), 2) == pytest.approx(0.3, rel=1e-9)
 
 
-def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
+def test_a_release_reads_back_and_a_reader_refuses_other_totals():
     mechanism = SemiLatticeLaplace(IN_STRATA, 0.5, published=exact(IN_STRATA, SPARSE))
     release = mechanism.release(SPARSE, rng=3)
     assert Mechanism.from_description(json.loads(json.dumps(release.mechanism)), mechanism.frame) == mechanism
@@ -332,7 +320,7 @@ def test_a_release_reads_back_and_a_reader_refuses_other_totals() -> None:
     assert "The published totals force at most 3 records to change where one does" in text
     assert "made for the published exact answers, and for nothing else of the table: l1 sensitivity 4" in text
 
-    def lie(published: Any = None, about: str | None = None) -> dict[str, str]:
+    def lie(published=None, about=None):
         own, guarantee = (json.loads(data.attrs[name]) for name in ("mechanism", "guarantee"))
         if about is None:
             own["published"] = published
@@ -396,7 +384,7 @@ test_bad_arguments_are_named = refused(
 )  # fmt: skip
 
 
-def test_several_releases_state_what_tables_with_the_published_answers_lose() -> None:
+def test_several_releases_state_what_tables_with_the_published_answers_lose():
     published = exact(BLOCKS, ONES)
     made_for = SemiGaussian(BLOCKS, 0.3, published=published).release(ONES, rng=1)
     anyhow = SemiGaussian(BLOCKS, 0.4).release(ONES, rng=2)
@@ -407,7 +395,7 @@ def test_several_releases_state_what_tables_with_the_published_answers_lose() ->
     assert Release.from_dataset(both.release.to_dataset()) == both.release
 
 
-def test_the_posterior_is_that_of_enumeration() -> None:
+def test_the_posterior_is_that_of_enumeration():
     mechanism = SemiLatticeLaplace(IN_STRATA, 2.0, published=exact(IN_STRATA, SPARSE))
     release = mechanism.release(SPARSE, rng=8)
     tables = enumerate_fiber(release.fiber)

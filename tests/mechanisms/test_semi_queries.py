@@ -1,13 +1,9 @@
 """Semi-DP for any query, with whole and with real coefficients: losses and posteriors by enumeration; files; regression."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -18,7 +14,6 @@ import bayesdp as bdp
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms import SemiGaussian, SemiKNorm, SemiNorm, stated
-from bayesdp.mechanisms.protects import SemiAdjacentAnswers
 from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
@@ -36,7 +31,7 @@ BY_X = Margins(SCORED, ["x"])
 COUNTS = np.array([[2, 1, 0], [0, 1, 1], [0, 1, 2]])
 
 
-def tables_of(cells: int, records: int) -> np.ndarray:
+def tables_of(cells, records):
     """All tables of so many records."""
     if cells == 1:
         return np.array([[records]])
@@ -45,18 +40,18 @@ def tables_of(cells: int, records: int) -> np.ndarray:
     return np.concatenate(found)
 
 
-def changes_by_pairs(query: Query, invariants: Invariants, adjacency: int) -> set[tuple[int, ...]]:
+def changes_by_pairs(query, invariants, adjacency):
     """All differences of answers other than zero, from all pairs of tables of `adjacency` records; more records add none."""
     tables = tables_of(query.frame.size, adjacency)
     exact, answers = tables @ invariants.matrix.toarray().T, tables @ query.matrix.toarray().T
-    found: set[tuple[int, ...]] = set()
+    found = set()
     for key in np.unique(exact, axis=0):
         own = np.unique(answers[np.all(exact == key, axis=1)], axis=0)
         found |= set(map(tuple, (own[:, None] - own[None]).reshape(-1, query.rows).tolist()))
     return found - {(0,) * query.rows}
 
 
-CASES: dict[str, tuple[Query, Query, int]] = {
+CASES = {
     "margin, one-way": (Margins(WAYS, ["sex", "age"]), Margins(WAYS, ["sex"], ["age"]), 3),
     "margin, sums by a dimension that is summed over": (
         Margins(WAYS, ["sex", "age"]),
@@ -70,7 +65,7 @@ CASES: dict[str, tuple[Query, Query, int]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_sensitivity_space_is_that_of_all_pairs_of_tables(name: str) -> None:
+def test_the_sensitivity_space_is_that_of_all_pairs_of_tables(name):
     query, exact, adjacency = CASES[name]
     changes = np.array(sorted(changes_by_pairs(query, Invariants(exact), adjacency)))
     space = SensitivitySpace.semi(exact, adjacency, query)
@@ -81,7 +76,7 @@ def test_the_sensitivity_space_is_that_of_all_pairs_of_tables(name: str) -> None
     assert space.rank == np.linalg.matrix_rank(changes.astype(float))
 
 
-def mechanism_of(kind: str, query: Query, exact: Query, adjacency: int) -> SemiAdjacentAnswers:
+def mechanism_of(kind, query, exact, adjacency):
     if kind == "gaussian":
         return SemiGaussian(exact, 0.8, query=query, adjacency=adjacency)
     if kind == "k-norm":
@@ -91,7 +86,7 @@ def mechanism_of(kind: str, query: Query, exact: Query, adjacency: int) -> SemiA
 
 @pytest.mark.parametrize("name", ["margin, sums by a dimension that is summed over", "regression"])
 @pytest.mark.parametrize("kind", ["k-norm", "l1", "l2", "linf"])
-def test_the_largest_log_ratio_of_protected_tables_is_epsilon(kind: str, name: str) -> None:
+def test_the_largest_log_ratio_of_protected_tables_is_epsilon(kind, name):
     query, exact, adjacency = CASES[name]
     mechanism = mechanism_of(kind, query, exact, adjacency)
     relations, law = mechanism.answer_invariants, mechanism.law
@@ -107,7 +102,7 @@ def test_the_largest_log_ratio_of_protected_tables_is_epsilon(kind: str, name: s
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_loss_of_normal_noise_is_mu_at_the_farthest_pair(name: str) -> None:
+def test_the_loss_of_normal_noise_is_mu_at_the_farthest_pair(name):
     query, exact, adjacency = CASES[name]
     mechanism = SemiGaussian(exact, 0.8, query=query, adjacency=adjacency)
     changes = np.array(sorted(changes_by_pairs(query, Invariants(exact), adjacency)))
@@ -119,7 +114,7 @@ def test_the_loss_of_normal_noise_is_mu_at_the_farthest_pair(name: str) -> None:
     assert np.mean(np.sum(noise**2, axis=1)) == pytest.approx(mechanism.error, rel=5 * np.sqrt(2 / 2000))
 
 
-def assert_posterior(release: bdp.Release, fiber: np.ndarray, weight: np.ndarray, rates: np.ndarray, of: Any) -> None:
+def assert_posterior(release, fiber, weight, rates, of):
     """A number of each table by NUTS and steps against the enumeration of the fiber, with log-likelihoods `weight`.
 
     4.5 standard errors by batch means: false alarm below 1e-4.
@@ -136,12 +131,12 @@ def assert_posterior(release: bdp.Release, fiber: np.ndarray, weight: np.ndarray
     assert error < 0.05
 
 
-def fiber_by_rows(table: np.ndarray) -> np.ndarray:
+def fiber_by_rows(table):
     """All tables with the sums of this table's rows, flat."""
     return np.array([np.concatenate(own) for own in product(*(tables_of(3, int(n)) for n in table.sum(axis=1)))])
 
 
-def slope(tables: np.ndarray) -> np.ndarray:
+def slope(tables):
     """Of the least squares line of each table, from X'X and X'y only."""
     x, xx, y, xy, _ = np.moveaxis(tables @ REGRESSION.matrix.toarray().T, -1, 0)
     n = tables.sum(axis=-1)
@@ -149,7 +144,7 @@ def slope(tables: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "l1"])
-def test_the_posterior_of_a_regression_given_exact_counts_is_that_of_the_enumeration(kind: str) -> None:
+def test_the_posterior_of_a_regression_given_exact_counts_is_that_of_the_enumeration(kind):
     release = mechanism_of(kind, REGRESSION, BY_X, 1).release(COUNTS, rng=5)
     noisy = np.asarray(release.measurements[0].values, dtype=float)
     # X'X is known from the exact counts.
@@ -164,7 +159,7 @@ def test_the_posterior_of_a_regression_given_exact_counts_is_that_of_the_enumera
     assert_posterior(release, fiber, weight, np.array([0.5, 1.0, 2.0])[PAIRS[:, 1]], slope)
 
 
-def test_a_table_of_some_hundred_cells() -> None:
+def test_a_table_of_some_hundred_cells():
     labels = {"a": range(8), "b": range(6), "c": range(5)}
     asked, exact = Margins(labels, ["a", "b"]), Margins(labels, ["a"], ["b"], ["c"])
     table = np.random.default_rng(4).poisson(3.0, (8, 6, 5))
@@ -183,7 +178,7 @@ def test_a_table_of_some_hundred_cells() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "k-norm", "l1"])
-def test_claims_above_the_law_are_refused(kind: str) -> None:
+def test_claims_above_the_law_are_refused(kind):
     mechanism = mechanism_of(kind, REGRESSION, BY_X, 1)
     release = mechanism.release(COUNTS, rng=5)
     name = "mu" if kind == "gaussian" else "epsilon"
@@ -214,7 +209,7 @@ SUMS = LinearQuery.of_values(TABLE, [INCOME, INCOME * OF_WOMEN], ["income", "inc
 OF_INCOME = np.array([[2, 0, 1], [0, 1, 1]])
 
 
-def test_coefficients_are_the_decimals_that_they_print_as() -> None:
+def test_coefficients_are_the_decimals_that_they_print_as():
     assert SUMS.unit == Fraction(1, 10)
     assert SUMS.matrix.toarray().tolist() == [[5, 12, 20] * 2, [5, 12, 20, 0, 0, 0]]
     assert SUMS.apply(OF_INCOME).tolist() == [62, 30]
@@ -251,14 +246,14 @@ test_bad_coefficients = refused(
 
 
 @pytest.mark.parametrize("text", ["1", "0", "2/4", "1/0", "-1/2", "0.1", 3, "1/" + "9" * 99, " 1/2"])
-def test_a_file_states_a_unit_in_one_way(text: Any) -> None:
+def test_a_file_states_a_unit_in_one_way(text):
     description = SUMS.describe()
     description["parts"][0]["unit"] = text
     with pytest.raises(ValueError, match="unit of a query"):
         Query.from_description(description, SUMS.frame)
 
 
-def made(kind: str, **more: Any) -> Any:
+def made(kind, **more):
     own = {"query": SUMS, **more}
     if kind == "gaussian":
         return SemiGaussian(BY_SEX, 0.8, **own)
@@ -268,7 +263,7 @@ def made(kind: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "k-norm", "l2"])
-def test_the_loss_of_all_pairs_and_files(kind: str, tmp_path: Path) -> None:
+def test_the_loss_of_all_pairs_and_files(kind, tmp_path):
     mechanism = made(kind)
     found = np.array(sorted(changes_by_pairs(SUMS, Invariants(BY_SEX), mechanism.adjacency)))
     if kind == "gaussian":
@@ -289,7 +284,7 @@ def test_the_loss_of_all_pairs_and_files(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "l2"])
-def test_the_posterior_is_that_of_the_enumeration_in_real_numbers(kind: str) -> None:
+def test_the_posterior_is_that_of_the_enumeration_in_real_numbers(kind):
     mechanism = made(kind)
     release = mechanism.release(OF_INCOME, rng=7)
     fiber = fiber_by_rows(OF_INCOME)
@@ -305,7 +300,7 @@ ONE_WOMAN = np.array([[1, 0, 0], [0, 0, 0]])
 ONLY_SHE = {"published": [bdp.Exact(BY_SEX, [1, 0])], "adjacency": 2}
 
 
-def test_published_answers_map_through_the_query() -> None:
+def test_published_answers_map_through_the_query():
     mechanism = made("l2", **ONLY_SHE)
     assert mechanism.sensitivity == pytest.approx(np.sqrt(2.0) * (20 - 5))
     release = mechanism.release(ONE_WOMAN, rng=1)

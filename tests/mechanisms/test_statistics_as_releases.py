@@ -1,17 +1,12 @@
 """A release of statistics is a release: one class, one format, one `observe`, one summary, one report."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytest
-import xarray as xr
 from scipy import stats
 from scipy.special import logsumexp
 
@@ -27,17 +22,17 @@ PAIR = m.BoundaryInflatedLaplace(1.0, 1 / N, (0, 1), names=["commutes", "rents"]
 
 
 @pytest.fixture(scope="module")
-def one() -> m.StatisticRelease:
+def one():
     return SHARE.release(0.3, rng=1)
 
 
 @pytest.fixture(scope="module")
-def two() -> m.StatisticRelease:
+def two():
     return PAIR.release([0.3, 0.44], rng=2)
 
 
 @pytest.fixture(scope="module")
-def posterior(one: m.StatisticRelease, two: m.StatisticRelease) -> xr.DataTree:
+def posterior(one, two):
     with pm.Model():
         successes = pm.BetaBinomial("successes", 1.0, 1.0, N)
         bdp.observe(one, successes / N)
@@ -45,7 +40,7 @@ def posterior(one: m.StatisticRelease, two: m.StatisticRelease) -> xr.DataTree:
         return bdp.sample(draws=400, tune=400, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
 
 
-def test_a_release_of_statistics_is_a_release(one: m.StatisticRelease, two: m.StatisticRelease, tmp_path: Path) -> None:
+def test_a_release_of_statistics_is_a_release(one, two, tmp_path):
     assert (one.about, two.about) == ("statistics", "statistics")
     assert (one.names, two.names) == (None, ("commutes", "rents"))
     assert one.values.shape == ()
@@ -65,7 +60,7 @@ def test_a_release_of_statistics_is_a_release(one: m.StatisticRelease, two: m.St
 @pytest.mark.parametrize(
     "kind", [m.TruncatedGaussian, m.BoundaryInflatedGaussian, m.TruncatedLaplace, m.BoundaryInflatedLaplace]
 )
-def test_observed_likelihood_is_that_of_the_mechanism(kind: Any) -> None:
+def test_observed_likelihood_is_that_of_the_mechanism(kind):
     loss = {"rho": 0.02} if "Gaussian" in kind.__name__ else {"epsilon": 1.0}
     single, several = (
         kind(sensitivity=1 / N, bounds=(0, 1), **loss),
@@ -87,7 +82,7 @@ def test_observed_likelihood_is_that_of_the_mechanism(kind: Any) -> None:
 
 
 @pytest.mark.system
-def test_posterior_against_enumeration(one: m.StatisticRelease, posterior: xr.DataTree) -> None:
+def test_posterior_against_enumeration(one, posterior):
     """The posterior of the number of successes among 51; false alarm in one of 10,000 seeds at the effective sample size."""
     k = np.arange(N + 1)
     logs = np.array([SHARE.logp(one.values, own / N) for own in k]) + stats.betabinom(N, 1, 1).logpmf(k)
@@ -101,7 +96,7 @@ def test_posterior_against_enumeration(one: m.StatisticRelease, posterior: xr.Da
 
 
 @pytest.mark.system
-def test_summary_and_groups(one: m.StatisticRelease, two: m.StatisticRelease, posterior: xr.DataTree) -> None:
+def test_summary_and_groups(one, two, posterior):
     table = bdp.summary(posterior)
     assert table.loc[("true_statistic", "statistic=single"), "published"] == float(one.values)
     assert table.loc["shares"]["published"].tolist() == two.values.values.tolist()
@@ -121,7 +116,7 @@ def test_summary_and_groups(one: m.StatisticRelease, two: m.StatisticRelease, po
 
 
 @pytest.mark.system
-def test_report(posterior: xr.DataTree) -> None:
+def test_report(posterior):
     text = re.sub(r"<style.*?</style>|<svg.*?</svg>|src=\"data:[^\"]*\"", "", page(posterior), flags=re.DOTALL)
     words = re.sub(r"<[^>]+>", " ", text)
     for true in ("Confidential statistics: a posterior report", "Changing one person", "p(θ | y) ∝ p(θ) p(y | s(θ))"):
@@ -131,7 +126,7 @@ def test_report(posterior: xr.DataTree) -> None:
     )
 
 
-def test_another_release_takes_its_place(one: m.StatisticRelease, two: m.StatisticRelease) -> None:
+def test_another_release_takes_its_place(one, two):
     with pm.Model() as model:
         bdp.observe(one, pm.Beta("share", 1.0, 1.0))
     again = SHARE.release(0.7, rng=9)
@@ -146,7 +141,7 @@ FRAME = {"statistic": ["a", "b"]}
 QUERY = bdp.Identity(FRAME)
 
 
-def published(law: Any = None, about: str = "statistics", **more: Any) -> bdp.Release:
+def published(law=None, about="statistics", **more):
     parts = [] if law is None else [bdp.Measured(QUERY, [1, 2], law)]
     return bdp.Release.from_published(FRAME, parts, about=about, **more)
 
@@ -165,17 +160,17 @@ def published(law: Any = None, about: str = "statistics", **more: Any) -> bdp.Re
         (lambda own, share: m.StatisticRelease([0.1, 0.2], own.law, ["single", "b"]), "stands for a single statistic"),
     ],
 )  # fmt: skip
-def test_what_statistics_refuse(two: m.StatisticRelease, call: Any, message: str) -> None:
+def test_what_statistics_refuse(two, call, message):
     with pm.Model():
         share = pm.Beta("share", 1.0, 1.0)
         with pytest.raises((TypeError, ValueError), match=message):
             call(two, share)
 
 
-def test_ordinary_laws_about_statistics() -> None:
+def test_ordinary_laws_about_statistics():
     """A mean with Laplace noise and no bounds, published by somebody else: whole numbers are no sign of rounding."""
     frame = {"statistic": ["mean age", "mean income"]}
-    published: Any = [41.0, 30000.0]
+    published = [41.0, 30000.0]
     release = bdp.Release.from_published(
         frame, [bdp.Measured(bdp.Identity(frame), published, bdp.noise.Laplace([0.5, 200.0]))], about="statistics"
     )
@@ -185,7 +180,7 @@ def test_ordinary_laws_about_statistics() -> None:
     assert found == pytest.approx(stats.laplace([40.0, 31000.0], [0.5, 200.0]).logpdf(published).sum())
 
 
-def test_two_releases_of_one_statistic(one: m.StatisticRelease) -> None:
+def test_two_releases_of_one_statistic(one):
     """Epsilons add up, and the posterior knows both numbers."""
     other = m.TruncatedLaplace(0.5, 1 / N, (0, 1)).release(0.3, rng=6)
     both, whole = bdp.compose(one, other), as_one([one, other])
@@ -205,7 +200,7 @@ def test_two_releases_of_one_statistic(one: m.StatisticRelease) -> None:
 
 
 @pytest.mark.system
-def test_any_values_within_bounds_given_public_groups() -> None:
+def test_any_values_within_bounds_given_public_groups():
     """Sums over records with |y| <= 2 and public x: guarantee, law, and the posterior with the records as unknowns.
 
     By importance sampling from the prior: 5 standard errors, those of the weights included.

@@ -1,10 +1,7 @@
 """Mechanisms of subspace differential privacy: losses by brute force over neighbours, errors, Theorems 3.3 and 4.2."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +21,7 @@ from bayesdp.privacy import (
     neighbour_differences,
     optimal_factorization,
 )
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.lattices.oracles import labels, one_way
 from tests.refusals import refused
 
@@ -51,14 +48,14 @@ CASES = [
 ]
 
 
-def of_neighbours(mechanism: Any) -> Floats:
+def of_neighbours(mechanism):
     """All differences of neighbouring tables, flat."""
     one = np.eye(mechanism.frame.size)
     pairs = itertools.permutations(range(len(one)), 2)
     return one if mechanism.neighbours == "add-remove" else np.array([one[i] - one[j] for i, j in pairs])
 
 
-def hidden(mechanism: Any, tables: Floats) -> Floats:
+def hidden(mechanism, tables):
     """What differences of tables change of the answers within the noise space."""
     shape = mechanism.answer_invariants.frame.shape
     return mechanism.answer_invariants.project(
@@ -66,7 +63,7 @@ def hidden(mechanism: Any, tables: Floats) -> Floats:
     )
 
 
-def lengths(mechanism: Any, tables: Floats) -> Floats:
+def lengths(mechanism, tables):
     """Of differences of tables, in the metric of normal noise."""
     moved = mechanism.answer_invariants.coordinates(hidden(mechanism, tables)).T
     if not isinstance(mechanism, CorrelatedGaussian):
@@ -76,9 +73,7 @@ def lengths(mechanism: Any, tables: Floats) -> Floats:
 
 @pytest.mark.parametrize("kind", GAUSSIAN)
 @pytest.mark.parametrize(("invariants", "query", "neighbours"), CASES)
-def test_the_worst_neighbours_lose_what_is_stated(
-    kind: Any, invariants: Invariants, query: Query | None, neighbours: str
-) -> None:
+def test_the_worst_neighbours_lose_what_is_stated(kind, invariants, query, neighbours):
     mechanism = kind(invariants, epsilon=0.8, delta=1e-7, query=query, neighbours=neighbours)
     # Noise of this covariance moved by v is as hard to tell from noise at 0 as N(|v|, 1) from N(0, 1).
     found = lengths(mechanism, of_neighbours(mechanism))
@@ -90,7 +85,7 @@ def test_the_worst_neighbours_lose_what_is_stated(
 
 @pytest.mark.parametrize("kind", PURE)
 @pytest.mark.parametrize("invariants", [bdp.Totals(LINE), bdp.Totals(LINE, "state")])
-def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind: Any, invariants: Query) -> None:
+def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invariants):
     neighbours = "add-remove" if kind is bdp.KNorm and len(invariants.names) > 1 else "substitution"
     mechanism = kind(invariants, epsilon=0.6, neighbours=neighbours)
     law, relations = mechanism.law, mechanism.answer_invariants
@@ -136,7 +131,7 @@ def test_files_may_say_how_the_noise_was_found(kind, word, known):
 @pytest.mark.parametrize(
     ("stated", "length"), [({"mu": 0.5}, 0.5), ({"rho": 0.02}, 0.2), ({"epsilon": 1.0, "delta": 1e-6}, None)]
 )
-def test_all_ways_of_stating_the_loss(stated: dict[str, float], length: float | None) -> None:
+def test_all_ways_of_stating_the_loss(stated, length):
     mechanism = CorrelatedGaussian(Totals(AGES), query=BELOW, **stated)
     longest = float(lengths(mechanism, of_neighbours(mechanism)).max())
     if length is None:
@@ -150,9 +145,7 @@ def test_all_ways_of_stating_the_loss(stated: dict[str, float], length: float | 
 
 
 @pytest.mark.parametrize(("invariants", "query", "neighbours"), CASES)
-def test_errors_are_those_of_the_mechanisms_and_in_order(
-    invariants: Invariants, query: Query | None, neighbours: str
-) -> None:
+def test_errors_are_those_of_the_mechanisms_and_in_order(invariants, query, neighbours):
     common = {"epsilon": 1.0, "delta": 1e-6, "query": query, "neighbours": neighbours}
     one = CorrelatedGaussian(invariants, **common)
     projected, extended = (kind(invariants, **common).error for kind in (ProjectedGaussian, ExtendedGaussian))
@@ -167,7 +160,7 @@ def test_errors_are_those_of_the_mechanisms_and_in_order(
     assert variance.sum() == pytest.approx(one.error)
 
 
-def test_losses_of_the_differences_that_are_kept() -> None:
+def test_losses_of_the_differences_that_are_kept():
     by_mu = CorrelatedGaussian(one_way(3, 3), mu=0.5)
     rows = {row.relation: row for row in by_mu.guarantee.pairs}
     move = rows[DIFFERENCES["2x2 move"].relation + " (the largest loss of all such pairs)"]
@@ -184,7 +177,7 @@ def test_losses_of_the_differences_that_are_kept() -> None:
     assert substituted.loss["epsilon"] == pytest.approx(neighbours.loss["epsilon"]) == 1.0
 
 
-def test_released_noise_has_the_covariance() -> None:
+def test_released_noise_has_the_covariance():
     mechanism = CorrelatedGaussian(Totals(AGES), mu=0.5, query=BELOW)
     size, covariance = 4000, mechanism.covariance
     noise = mechanism.answer_invariants.coordinates(mechanism.noise(np.random.default_rng(2), size))
@@ -194,7 +187,7 @@ def test_released_noise_has_the_covariance() -> None:
     assert np.all(np.abs(noise.T @ noise / size - covariance) < 5 * error)
 
 
-def moved_by_half() -> bdp.Release:
+def moved_by_half():
     released = bdp.ProjectedLaplace(bdp.Totals(GRID), 1.0).release(TABLE, rng=np.random.default_rng(1))
     moved = bdp.Measured(bdp.Identity(GRID), released.values.values + 0.5, released.measurements[0].law)
     return bdp.Release.from_published(GRID, measured=[moved], exact=released.exact)
@@ -225,7 +218,7 @@ KEPT += [m.LatticeLaplace(TOTAL, 0.6), m.LatticeGaussian(TOTAL, rho=0.1)]
 
 
 @pytest.mark.parametrize("mechanism", KEPT, ids=repr)
-def test_what_is_left_without_the_row_space_lies_in_the_null_space(mechanism: Mechanism) -> None:
+def test_what_is_left_without_the_row_space_lies_in_the_null_space(mechanism):
     """``M(x) - Pi_R A(x)`` has no total, exactly, and lies around ``Pi_N A(x)``: the noise is M minus A, which sums to zero."""
     x = np.array([3.0, 0.0, 5.0, 2.0])
     released = np.asarray(mechanism.release(x, rng=3).values, dtype=np.float64)
@@ -235,7 +228,7 @@ def test_what_is_left_without_the_row_space_lies_in_the_null_space(mechanism: Me
     np.testing.assert_allclose(hat, null(hat), atol=1e-9)
 
 
-def test_the_converse_by_enumeration() -> None:
+def test_the_converse_by_enumeration():
     """A mechanism that is not additive: randomised response on the difference of two cells, the sum of the pair exact.
 
     The loss of its null space part is its own, over all neighbours among tables of three records.
@@ -259,7 +252,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_corollary_3_10_the_best_with_invariants_is_the_best_for_the_null_space_part(name: str) -> None:
+def test_corollary_3_10_the_best_with_invariants_is_the_best_for_the_null_space_part(name):
     """``opt^C(A) = opt(Pi_N A)``, within each class of mechanisms whose best is known.
 
     On one side the cells with an exact total, on the other no invariants, and Q^T x twice over as the query: four times the error.

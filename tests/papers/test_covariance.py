@@ -1,18 +1,13 @@
 """Covariance matrices on the cone, and that their release is one of statistics like any other: files, `observe`, report."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-import xarray as xr
 from scipy import stats
 
 import bayesdp as bdp
@@ -27,7 +22,7 @@ BOUNDS = [(-3.0, 3.0), (-4.5, 4.5)]
 TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 
 
-def test_bounds_and_scales_of_table_1() -> None:
+def test_bounds_and_scales_of_table_1():
     mechanism, rng = CovarianceMatrix(1.0, 50, BOUNDS), np.random.default_rng(3)
     releases = (mechanism.release(TRUTH, rng) for _ in range(50))
     release = next(r for r in releases if r.matrix[0, 0] > 0 and r.matrix[1, 1] > 0)
@@ -39,7 +34,7 @@ def test_bounds_and_scales_of_table_1() -> None:
     assert release.guarantee.parameters["sensitivity"] == pytest.approx((36 + 81 + 54) / 50)
 
 
-def test_truncated_elements_have_their_share_of_epsilon() -> None:
+def test_truncated_elements_have_their_share_of_epsilon():
     parts = [0.5, 0.2, 0.3]  # upper triangle: first variance, covariance, second variance
     mechanism = CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", parts=parts)
     release = mechanism.release(TRUTH, rng=np.random.default_rng(2))
@@ -53,10 +48,10 @@ def test_truncated_elements_have_their_share_of_epsilon() -> None:
 
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
-def test_covariance_is_drawn_given_the_released_variances(rule: str) -> None:
+def test_covariance_is_drawn_given_the_released_variances(rule):
     """600 releases (300 truncated): the cdf of each element at its value is uniform (Kolmogorov-Smirnov, 1e-4), atoms spread out."""
     mechanism, rng = CovarianceMatrix(6.0, 200, BOUNDS, rule=rule), np.random.default_rng(5)
-    uniform: list[list[float]] = [[], [], []]
+    uniform = [[], [], []]
     for _ in range(600):
         release = mechanism.release(TRUTH, rng)
         for k, (i, j) in enumerate([(0, 0), (0, 1), (1, 1)]):
@@ -76,7 +71,7 @@ def test_covariance_is_drawn_given_the_released_variances(rule: str) -> None:
         assert stats.kstest(sample, "uniform").pvalue > 1e-4
 
 
-def test_a_variance_of_zero_leaves_no_covariance() -> None:
+def test_a_variance_of_zero_leaves_no_covariance():
     mechanism, rng = CovarianceMatrix(0.001, 20, BOUNDS), np.random.default_rng(1)
     releases = [mechanism.release(TRUTH, rng) for _ in range(30)]
     found = next(r for r in releases if r.matrix[0, 0] == 0.0)
@@ -90,7 +85,7 @@ def test_a_variance_of_zero_leaves_no_covariance() -> None:
 INDEFINITE = np.array([[1.0, 0.9, -0.9], [0.9, 2.0, 0.9], [-0.9, 0.9, 1.0]])
 
 
-def test_repair() -> None:
+def test_repair():
     """The nearest correlation matrix, found by constrained optimisation (scipy's SLSQP), to the threshold."""
     positive = CovarianceRelease(TRUTH, np.ones((2, 2)), [9.0, 9.0], 50, ("x", "y"))
     assert np.array_equal(positive.repaired(), TRUTH)
@@ -104,7 +99,7 @@ def test_repair() -> None:
     assert np.allclose([found[0, 1] / np.sqrt(2), found[0, 2], found[1, 2] / np.sqrt(2)], nearest, atol=1e-5)
 
 
-def made(matrix: Any, scales: Any = ((1, 1), (1, 1))) -> CovarianceRelease:
+def made(matrix, scales=((1, 1), (1, 1))):
     return CovarianceRelease(matrix, scales, [9, 9], 50, ("x", "y"))
 
 
@@ -142,7 +137,7 @@ BY_HAND = CovarianceRelease(
 )
 
 
-def without_variance() -> CovarianceRelease:
+def without_variance():
     """A release whose first variance came out as 0, so that nothing is known of the covariance."""
     mechanism = CovarianceMatrix(0.001, 20, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
     made = (mechanism.release(OF_PEOPLE, rng=k) for k in range(30))
@@ -161,7 +156,7 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("kind", ["truncated", "one variable", "a variance of 0", "published"])
-def test_what_is_written_is_read(kind: str, tmp_path: Path) -> None:
+def test_what_is_written_is_read(kind, tmp_path):
     release = RELEASES[kind]()
     release.to_netcdf(tmp_path / "r.nc")
     release.to_csv(tmp_path / "r")
@@ -174,7 +169,7 @@ def test_what_is_written_is_read(kind: str, tmp_path: Path) -> None:
             assert getattr(own, word) == getattr(release, word), word
 
 
-def test_elements_have_labels() -> None:
+def test_elements_have_labels():
     release = MATRIX.release(OF_PEOPLE, rng=1)
     assert release.about == "statistics"
     assert release.coords == {"element": ["height:height", "height:weight", "weight:weight"]}
@@ -185,7 +180,7 @@ def test_elements_have_labels() -> None:
     assert variables_of(bdp.Frame.of({"statistic": ["a:a"]})) is None
 
 
-def by_hand(release: CovarianceRelease, truth: Any) -> float:
+def by_hand(release, truth):
     """Log-likelihood from SciPy's Laplace law, with clipping or truncation written out."""
     total = 0.0
     for i, j in zip(*np.triu_indices(len(release.names)), strict=True):
@@ -202,7 +197,7 @@ def by_hand(release: CovarianceRelease, truth: Any) -> float:
 
 
 @pytest.mark.parametrize("kind", ["truncated", "a variance of 0", "by hand", "at a bound"])
-def test_likelihood(kind: str) -> None:
+def test_likelihood(kind):
     release = RELEASES[kind]()
     roots = np.random.default_rng(4).normal(size=(5, len(release.names), len(release.names)))
     truths = roots @ np.moveaxis(roots, 1, 2)
@@ -210,7 +205,7 @@ def test_likelihood(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["truncated", "by hand"])
-def test_observed_likelihood(kind: str, tmp_path: Path) -> None:
+def test_observed_likelihood(kind, tmp_path):
     """From the file, which knows nothing but elements and their law, and of a matrix or of its elements."""
     release = RELEASES[kind]()
     size = len(release.names)
@@ -229,7 +224,7 @@ RELEASED = MATRIX.release(OF_PEOPLE, rng=1)
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     with pm.Model():
         variances = pm.HalfNormal("variances", 2.0, shape=2)
         rho = pm.Uniform("rho", -1.0, 1.0)
@@ -239,7 +234,7 @@ def posterior() -> xr.DataTree:
 
 
 @pytest.mark.system
-def test_posterior_against_quadrature(posterior: xr.DataTree) -> None:
+def test_posterior_against_quadrature(posterior):
     """Means of both variances and the correlation, each within 4.2 standard errors (false alarm below 1e-4 in all)."""
     v, rho = (np.arange(300) + 0.5) * 0.02, (np.arange(201) + 0.5) / 100.5 - 1.0
     first, second = (
@@ -263,13 +258,13 @@ def test_posterior_against_quadrature(posterior: xr.DataTree) -> None:
 
 
 @pytest.mark.system
-def test_summary(posterior: xr.DataTree) -> None:
+def test_summary(posterior):
     row = bdp.summary(posterior).loc[("true_statistic", "element=height:weight")]
     assert row["published"] == RELEASED.matrix[0, 1]
     assert bdp.Release.from_dataset(posterior["release"].to_dataset()) == RELEASED
 
 
-def test_what_observe_refuses() -> None:
+def test_what_observe_refuses():
     with pm.Model():
         rate = pm.HalfNormal("rate")
         with pytest.raises(ValueError, match=r"must have shape \(3,\) or \(2, 2\), .* 3 statistics, got \(3, 3\)"):
@@ -302,14 +297,14 @@ test_what_a_release_may_not_state = refused(
 )  # fmt: skip
 
 
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path):
     other = m.TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
     other.to_netcdf(tmp_path / "r.nc")
     with pytest.raises(ValueError, match=r"needs a mechanism 'covariance-matrix'.*got 'truncated-laplace'"):
         CovarianceRelease.from_netcdf(tmp_path / "r.nc")
 
 
-def test_bounds_that_are_not_those_of_the_released_variances(tmp_path: Path) -> None:
+def test_bounds_that_are_not_those_of_the_released_variances(tmp_path):
     """A matrix that somebody else has published: the law of a covariance follows from the variances beside it."""
     BY_HAND.to_netcdf(tmp_path / "r.nc")
     with h5py.File(tmp_path / "r.nc", "r+") as file:
@@ -320,7 +315,7 @@ def test_bounds_that_are_not_those_of_the_released_variances(tmp_path: Path) -> 
         bdp.Release.from_netcdf(tmp_path / "r.nc")
 
 
-def test_two_releases_of_one_matrix(tmp_path: Path) -> None:
+def test_two_releases_of_one_matrix(tmp_path):
     """Epsilons add up; a file of both is checked part by part."""
     other = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES).release(OF_PEOPLE, rng=8)
     whole = as_one([RELEASED, other])

@@ -1,7 +1,5 @@
 """Agents with a common seed: the assembled release is the central one, and no agent has the data of another."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle
@@ -14,12 +12,7 @@ import pytest
 import xarray as xr
 
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import (
-    KNorm,
-    LatticeGaussian,
-    LatticeLaplace,
-    ProjectedGaussian,
-)
+from bayesdp.mechanisms import KNorm, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.papers.subspace import Agent, Piece, assemble, noise_check
 from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.release import Release

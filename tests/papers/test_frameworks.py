@@ -1,7 +1,5 @@
 """The projection and the extension framework against dense algebra and enumeration; lower bounds of the error."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -117,7 +115,7 @@ def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(
 
     def law(table):
         """Probability of each released table, within the space that the invariant leaves free."""
-        found: dict[tuple[float, ...], float] = {}
+        found = {}
         for output, mass in zip(outputs, masses(np.array(table)), strict=True):
             made = project(lambda answers, rng, y=output: y, Identity(COUNTY), invariants, loss={"epsilon": epsilon})
             values = made.release_values(table).values.values
@@ -284,7 +282,7 @@ test_bad_calls_and_outputs_are_refused = refused(
 )  # fmt: skip
 
 
-def best_error(counts: int, epsilon: float, delta: float) -> float:
+def best_error(counts, epsilon, delta):
     """The least worst-case squared error of all mechanisms for a count from 0 to counts, outputs on a grid, by a linear program.
 
     Deltas are those of each output alone, which is weaker than (epsilon, delta): the program's mechanisms are more than all.
@@ -314,12 +312,12 @@ def best_error(counts: int, epsilon: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (3.0, 0.0), (1.0, 1e-3), (0.6, 0.0)])
-def test_no_mechanism_for_a_count_is_below_it(epsilon: float, delta: float) -> None:
+def test_no_mechanism_for_a_count_is_below_it(epsilon, delta):
     bound, best = private_error_bound([[1.0]], epsilon, delta), best_error(12, epsilon, delta)
     assert 0.2 * best < bound <= best * (1 + 1e-9)
 
 
-def test_one_bit_is_sharp() -> None:
+def test_one_bit_is_sharp():
     """Two tables only: randomised response, with the posterior mean as its output, attains the bound for a prior of one half."""
     for epsilon in (2.5, 3.0, 5.0):  # one step is best from about 2.4 on
         keep = 1 / (1 + math.exp(-epsilon))
@@ -327,7 +325,7 @@ def test_one_bit_is_sharp() -> None:
         assert private_error_bound([[1.0]], epsilon) == pytest.approx(error, rel=1e-12)
 
 
-def _moves(kind: str, rng: np.random.Generator) -> np.ndarray:
+def _moves(kind, rng):
     """Vectors of neighbours of several shapes: alike, long in few directions, nearly flat, few or many, running totals."""
     n = int(rng.integers(1, 9))
     if kind == "running totals":
@@ -341,7 +339,7 @@ def _moves(kind: str, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["alike", "long", "signs", "running totals"])
-def test_the_least_gaussian_noise_is_within_the_factor_of_every_mechanism(kind: str) -> None:
+def test_the_least_gaussian_noise_is_within_the_factor_of_every_mechanism(kind):
     """Theorem 3.11 with a constant: both steps of its proof in 40 cases of each kind, and the factor that follows."""
     rng = np.random.default_rng(4)
     for _ in range(40):
@@ -360,13 +358,13 @@ def test_the_least_gaussian_noise_is_within_the_factor_of_every_mechanism(kind: 
         assert error <= gaussian_error_factor(n, 0.2, 1e-6) * private_error_bound(vectors, 0.2, 1e-6) * (1 + 1e-5)
 
 
-def _share(size: int, taken: int) -> float:
+def _share(size, taken):
     """What a block may need, in units of G: it takes so many of the axes that are left."""
     half = size // 2 + 1
     return 2.0 * taken * size / (half * (half + 1))
 
 
-def _largest_shares(dimension: int) -> list[list[float]]:
+def _largest_shares(dimension):
     """By dimension and number of blocks, the largest sum of shares over all sizes of blocks."""
     found = [[0.0]]
     for size in range(1, dimension + 1):
@@ -378,7 +376,7 @@ def _largest_shares(dimension: int) -> list[list[float]]:
     return found
 
 
-def test_all_sizes_of_blocks_are_within_the_factor_of_the_ellipsoid_method() -> None:
+def test_all_sizes_of_blocks_are_within_the_factor_of_the_ellipsoid_method():
     """The enumeration of the proof: 3.06 K**2, and 4 K**2 is stated; with ties of 1e-6 and gaps of 1e-3 it is still enough."""
     unit = gaussian_error_factor(1, 0.2, 1e-6)
     most = 0.0
@@ -394,7 +392,7 @@ def test_all_sizes_of_blocks_are_within_the_factor_of_the_ellipsoid_method() -> 
 
 
 @pytest.mark.parametrize("kind", ["alike", "long", "signs", "running totals"])
-def test_the_mechanism_of_theorem_3_11_is_within_its_factor_of_every_mechanism(kind: str) -> None:
+def test_the_mechanism_of_theorem_3_11_is_within_its_factor_of_every_mechanism(kind):
     """Each step of the proof for each block, and the factor that follows, in 40 cases of each kind."""
     rng = np.random.default_rng(11)
     unit = private_error_bound([[1.0]], 0.2, 1e-6)
@@ -417,7 +415,7 @@ def test_the_mechanism_of_theorem_3_11_is_within_its_factor_of_every_mechanism(k
         assert error <= factor * private_error_bound(vectors, 0.2, 1e-6)
 
 
-def test_theorem_3_11_in_its_own_form() -> None:
+def test_theorem_3_11_in_its_own_form():
     """Epsilon up to 1, delta up to epsilon / 1000: 5 log(1/delta) for one answer, by steps of the proof and as a whole."""
     for epsilon in (1.0, 0.97, 0.8, 0.5, 0.3, 0.1, 0.01):
         for delta in (epsilon / 1000, epsilon**2 / 1000, 1e-6, 1e-9, 1e-20, 1e-100, 1e-300):

@@ -1,7 +1,5 @@
 """The sampler of integer subspace differential privacy: steps along a basis, coupled chains, certificates, against true distances."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -36,7 +34,7 @@ from tests.refusals import refused
 LAWS = [("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1)]
 
 
-def described(target: BasisLaw, z: np.ndarray):
+def described(target, z):
     """The law of the step along the one vector of a basis, and what the kernels need to be told again."""
     pieces = new_pieces(target.widest)
     describe(target.arrays, 0, z, int(z @ z), pieces)
@@ -104,13 +102,13 @@ COUPLED = [("l1", 0.8), ("l2", 1.0), ("gaussian", 1.3)]
 class Pair:
     """Two coupled chains, as the kernel sees them."""
 
-    def __init__(self, target: BasisLaw, coordinates, rng: np.random.Generator) -> None:
+    def __init__(self, target, coordinates, rng):
         self.c = np.array(coordinates, dtype=np.int64)
         self.z = self.c @ target.basis.toarray()
         self.norms, self.arrays = (self.z**2).sum(axis=1), target.arrays
         self.pieces, self.generator = np.stack([new_pieces(target.widest)] * 2), seed_state(rng)
 
-    def sweep(self) -> None:
+    def sweep(self):
         coupled_sweep(self.arrays, self.z, self.c, self.norms, self.pieces, self.generator)
 
 

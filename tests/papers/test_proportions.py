@@ -1,9 +1,6 @@
 """Rescaled noisy proportions: the law against quadrature of its definition, the rules against linear algebra, the term of a model."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -33,7 +30,7 @@ from tests.refusals import refused
 BIT, CUT = "boundary-inflated", "truncated"
 
 
-def _by_definition(shares: Any, mu: Any, b: float, rule: str) -> float:
+def _by_definition(shares, mu, b, rule):
     """Adaptive quadrature over the sum, with the density of Laplace noise of scipy; shares with one largest only."""
     r, centre = np.asarray(shares), np.asarray(mu)
     noise, positive = stats.laplace(loc=centre, scale=b), r > 0
@@ -41,7 +38,7 @@ def _by_definition(shares: Any, mu: Any, b: float, rule: str) -> float:
     zeros = np.prod(noise.cdf(0.0)[~positive]) if rule == BIT else float(np.all(positive))
     k, most = int(positive.sum()), 1.0 / r.max()
 
-    def integrand(s: float) -> float:
+    def integrand(s):
         return float(s ** (k - 1) * np.prod((noise.pdf(s * r) / inside)[positive]))
 
     kinks = sorted({0.0, most, *(float(x) for x in (centre[positive] / r[positive]) if 0 < x < most)})
@@ -55,7 +52,7 @@ def _by_definition(shares: Any, mu: Any, b: float, rule: str) -> float:
 
 @pytest.mark.parametrize("rule", [BIT, CUT])
 @pytest.mark.parametrize("b", [0.03, 0.2, 1.5])
-def test_density_by_quadrature_of_the_definition(rule: str, b: float) -> None:
+def test_density_by_quadrature_of_the_definition(rule, b):
     mu = np.array([0.1, 0.25, 0.65])
     cases = [[0.2, 0.3, 0.5], [0.05, 0.35, 0.6], [0.7, 0.2, 0.1], [0.0, 0.45, 0.55], [1.0, 0.0, 0.0]]
     found = np.exp(RescaledLaplace(b, rule).log_density(cases, mu))
@@ -63,7 +60,7 @@ def test_density_by_quadrature_of_the_definition(rule: str, b: float) -> None:
         assert value == pytest.approx(_by_definition(case, mu, b, rule), rel=1e-9, abs=1e-300), case
 
 
-def _mass_of_two(b: float, rule: str, mu: Any) -> float:
+def _mass_of_two(b, rule, mu):
     law = RescaledLaplace(b, rule)
     nodes, weights = np.polynomial.legendre.leggauss(60)
     top, cuts = float(mu[0]), {0.0, 0.5, 1.0, float(mu[0])}
@@ -80,11 +77,11 @@ def _mass_of_two(b: float, rule: str, mu: Any) -> float:
 @pytest.mark.parametrize("rule", [BIT, CUT])
 @pytest.mark.parametrize("b", [1e-6, 0.3, 1e9])
 @pytest.mark.parametrize("mu", [(0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
-def test_total_mass_of_two_shares(rule: str, b: float, mu: Any) -> None:
+def test_total_mass_of_two_shares(rule, b, mu):
     assert _mass_of_two(b, rule, np.array(mu)) == pytest.approx(1.0, abs=2e-6)
 
 
-def test_extreme_scales_and_values_at_the_bounds() -> None:
+def test_extreme_scales_and_values_at_the_bounds():
     wide = RescaledLaplace(1e9, BIT)
     # Each value is 0 or 1 with probability 1/2: the centre is all of one kind.
     assert np.exp(wide.log_density([0.5, 0.5], [0.2, 0.8])) == pytest.approx(0.5, rel=1e-6)
@@ -95,7 +92,7 @@ def test_extreme_scales_and_values_at_the_bounds() -> None:
     assert np.isfinite(RescaledLaplace(0.01, CUT).log_density(np.linspace(1, 2, 60) / 90, many))
 
 
-def test_scales_per_category_and_broadcasting() -> None:
+def test_scales_per_category_and_broadcasting():
     law = RescaledLaplace([0.1, 0.3], BIT)
     both = law.log_density([[0.4, 0.6], [0.0, 1.0]], [[[0.3, 0.7]], [[0.6, 0.4]]])
     assert both.shape == (2, 2)
@@ -114,18 +111,18 @@ NAMES = ["a", "b", "c", "d"]
 KINDS = [RescaledProportions, AllButOne, UniversalHistogram]
 
 
-def test_rescaling() -> None:
+def test_rescaling():
     noisy = np.array([[[0.2, 0.3], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.7]]])
     assert np.allclose(rescale(noisy), [[[0.4, 0.6], [0.5, 0.5]], [[0.5, 0.5], [0.0, 1.0]]])
 
 
-def test_all_but_one_and_its_repair() -> None:
+def test_all_but_one_and_its_repair():
     noisy = [[0.1, 0.2], [0.8, 0.6]]
     assert np.allclose(all_but_one(noisy, 1), [[0.1, 0.7, 0.2], [0.8, -0.4, 0.6]])
     assert np.allclose(all_but_one(noisy, 1, "clip"), [[0.1, 0.7, 0.2], [0.8 / 1.4, 0.0, 0.6 / 1.4]])
 
 
-def _tree_matrix(categories: int, branches: int) -> Any:
+def _tree_matrix(categories, branches):
     """Nodes as sums of leaves, by listing which leaves are under a node."""
     rows = []
     for depth in range(1, len(leaves_under(categories, branches)) + 1):
@@ -135,7 +132,7 @@ def _tree_matrix(categories: int, branches: int) -> Any:
 
 
 @pytest.mark.parametrize(("categories", "branches"), [(4, 2), (2, 2), (8, 2), (9, 3), (16, 4)])
-def test_tree_is_the_least_squares_solution(categories: int, branches: int) -> None:
+def test_tree_is_the_least_squares_solution(categories, branches):
     rng = np.random.default_rng(categories)
     matrix = _tree_matrix(categories, branches)
     leaves = rng.dirichlet(np.ones(categories))
@@ -154,7 +151,7 @@ def test_tree_is_the_least_squares_solution(categories: int, branches: int) -> N
         assert tree[-categories:].sum() == pytest.approx(1.0)
 
 
-def test_tree_by_the_steps_of_the_paper() -> None:
+def test_tree_by_the_steps_of_the_paper():
     h1, h2, h11, h12, h21, h22 = 0.1, 0.8, 0.0, 0.4, 0.3, 0.2
     z1, z2 = (h11 + h12) / 3 + 2 * h1 / 3, (h21 + h22) / 3 + 2 * h2 / 3
     top = np.array([z1, z2]) + 0.5 * (1 - z1 - z2)
@@ -165,7 +162,7 @@ def test_tree_by_the_steps_of_the_paper() -> None:
     assert np.allclose(consistent_tree([h1, h2, h11, h12, h21, h22]), expected)
 
 
-def test_intervals() -> None:
+def test_intervals():
     low, high = proportion_interval([0.2, -0.1], 100)
     assert low[0] == pytest.approx(0.2 - 1.959964 * 0.04, rel=1e-6)
     assert high[1] == low[1] == -0.1
@@ -180,7 +177,7 @@ def test_intervals() -> None:
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_loss_of_neighbours_never_exceeds_epsilon(kind: Any, rule: str) -> None:
+def test_loss_of_neighbours_never_exceeds_epsilon(kind, rule):
     """Log-likelihood ratios of all pairs of neighbours at released values: below epsilon, and near it somewhere."""
     epsilon, n = 0.8, 3
     mechanism = kind(epsilon, n, NAMES, rule=rule)
@@ -197,7 +194,7 @@ def test_loss_of_neighbours_never_exceeds_epsilon(kind: Any, rule: str) -> None:
     assert worst > 0.6 * epsilon
 
 
-def test_paper_convention_states_the_true_epsilon() -> None:
+def test_paper_convention_states_the_true_epsilon():
     """One record moves two proportions in each level: twice the paper's epsilon for clipping, more for truncation."""
     for kind, scale in zip(KINDS, [1 / 50, 1 / 50, 2 / 50], strict=True):
         paper = kind(1.0, 50, NAMES, convention="paper")
@@ -208,7 +205,7 @@ def test_paper_convention_states_the_true_epsilon() -> None:
     assert AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
 
 
-def test_zeros_have_equal_shares_and_the_last_share_may_be_negative() -> None:
+def test_zeros_have_equal_shares_and_the_last_share_may_be_negative():
     assert np.allclose(rescale([[0.0, 0.0, 0.0]]), 1 / 3)
     rng = np.random.default_rng(7)
     kept, clipped = (AllButOne(0.1, 20, NAMES, last="a", outside=rule) for rule in ("keep", "clip"))
@@ -216,7 +213,7 @@ def test_zeros_have_equal_shares_and_the_last_share_may_be_negative() -> None:
     assert min(clipped.release([0, 5, 5, 10], rng).shares.min() for _ in range(50)) >= 0
 
 
-def test_several_releases() -> None:
+def test_several_releases():
     several = MultipleSynthesis.split(AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
     assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
     releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
@@ -226,7 +223,7 @@ def test_several_releases() -> None:
     assert np.allclose(several.combine(releases, 0.9), combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
 
 
-def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
+def test_tree_likelihood_is_that_of_the_noisy_sums():
     mechanism = UniversalHistogram(1.0, 20, NAMES)
     release = mechanism.release([2, 4, 6, 8], rng=np.random.default_rng(6))
     noise = stats.laplace(loc=np.array([6, 14, 2, 4, 6, 8]) / 20, scale=4 / 20)
@@ -238,11 +235,11 @@ def test_tree_likelihood_is_that_of_the_noisy_sums() -> None:
 RESCALED, ONE = RescaledProportions(1.0, 10, NAMES), AllButOne(1.0, 9, NAMES)
 
 
-def split(parts: list[float]) -> Any:
+def split(parts):
     return MultipleSynthesis.split(AllButOne, 1.0, 9, NAMES, parts=parts)
 
 
-def in_another_order() -> Any:
+def in_another_order():
     several = split([0.5, 0.25, 0.25])
     return several.combine(several.release([1, 2, 3, 3], rng=1)[::-1])
 
@@ -286,7 +283,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("rule", "shares"), CASES)
-def test_the_same_density_as_the_law(rule: str, shares: Any) -> None:
+def test_the_same_density_as_the_law(rule, shares):
     mu = pt.vector("mu")
     for b in (0.02, 0.7):
         law = RescaledLaplace(b, rule)

@@ -1,13 +1,9 @@
 """A release of proportions is a release: one class, one format, one `observe`, one report, one check of what is stated."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import pickle
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -34,13 +30,13 @@ KINDS = [RescaledProportions, AllButOne, UniversalHistogram]
 CASES = [(kind, rule) for kind in KINDS for rule in ("boundary-inflated", "truncated")]
 
 
-def tables_of(n: int, k: int) -> Any:
+def tables_of(n, k):
     grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * (k - 1), indexing="ij"), axis=-1).reshape(-1, k - 1)
     grid = grid[grid.sum(axis=1) <= n]
     return np.column_stack([grid, n - grid.sum(axis=1)])
 
 
-def enumerated(mechanism: Any, release: Any, tables: Any, prior: Any = 1.0) -> Any:
+def enumerated(mechanism, release, tables, prior=1.0):
     """Posterior probabilities of tables of counts, of which the proportions have a Dirichlet prior."""
     alpha = np.broadcast_to(prior, tables.shape[-1])
     logs = np.sum(gammaln(alpha + tables) - gammaln(tables + 1.0), axis=-1) + mechanism.log_likelihood(release, tables)
@@ -48,7 +44,7 @@ def enumerated(mechanism: Any, release: Any, tables: Any, prior: Any = 1.0) -> A
 
 
 @pytest.mark.parametrize(("kind", "rule"), CASES)
-def test_one_format(kind: Any, rule: str, tmp_path: Path) -> None:
+def test_one_format(kind, rule, tmp_path):
     mechanism = kind(1.0, N, NAMES, rule=rule)
     release = mechanism.release([2, 4, 3, 3], rng=1)
     assert (release.about, release.dims, release.names) == ("statistics", ("category",), tuple(NAMES))
@@ -75,7 +71,7 @@ def test_one_format(kind: Any, rule: str, tmp_path: Path) -> None:
         (UniversalHistogram(2.0, N, NAMES[:2]), [5, 7], 1.0),
     ],
 )
-def test_observed_posterior_is_the_enumerated_one(mechanism: Any, counts: list[int], prior: Any) -> None:
+def test_observed_posterior_is_the_enumerated_one(mechanism, counts, prior):
     """The model's log-density of each table of the categories against prior and likelihood without PyMC."""
     release, k = mechanism.release(counts, rng=5), len(counts)
     with pm.Model(coords=release.coords) as model:
@@ -87,7 +83,7 @@ def test_observed_posterior_is_the_enumerated_one(mechanism: Any, counts: list[i
 
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
-def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
+def test_observed_density_of_two_shares_by_quadrature(rule):
     """With proportions (q, 1 - q) themselves: quadrature over the sum s of two values of Laplace noise (SciPy), s r and s (1 - r)."""
     mechanism = RescaledProportions(1.0, N, NAMES[:2], rule=rule)
     tried = (mechanism.release([5, 7], rng=seed) for seed in range(20))
@@ -101,7 +97,7 @@ def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
         inside = np.prod(noise.cdf(1.0) - noise.cdf(0.0)) if rule == "truncated" else 1.0
         edges = sorted({0.0, 1 / r.max(), *(float(x) for x in np.array([q, 1 - q]) / r if x < 1 / r.max())})
 
-        def density(s: float, noise: Any = noise) -> float:
+        def density(s, noise=noise):
             return float(s * np.prod(noise.pdf(s * r)))
 
         mass = sum(integrate.quad(density, *own, epsrel=1e-11)[0] for own in itertools.pairwise(edges))
@@ -111,7 +107,7 @@ def test_observed_density_of_two_shares_by_quadrature(rule: str) -> None:
         assert float(logp({"p": np.array([q, 1 - q])})) == pytest.approx(np.log(mass / inside), rel=1e-8)
 
 
-def test_composition_and_multiple_synthesis() -> None:
+def test_composition_and_multiple_synthesis():
     several = MultipleSynthesis.split(RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25])
     releases = several.release([2, 6, 4], rng=1)
     both = bdp.compose(*releases)
@@ -123,7 +119,7 @@ def test_composition_and_multiple_synthesis() -> None:
         replace(whole, guarantee=smaller).check_stated()
 
 
-def _changed(release: bdp.Release, path: Path, change: Any) -> Path:
+def _changed(release, path, change):
     """A file of the release in which something else is said."""
     release.to_netcdf(path, overwrite=True)
     with h5py.File(path, "r+") as file:
@@ -131,16 +127,16 @@ def _changed(release: bdp.Release, path: Path, change: Any) -> Path:
     return path
 
 
-def test_files_that_cannot_be(tmp_path: Path) -> None:
+def test_files_that_cannot_be(tmp_path):
     release, path = RescaledProportions(1.0, N, NAMES[:3]).release([2, 6, 4], rng=1), tmp_path / "r.nc"
 
-    def shifted(file: Any) -> None:
+    def shifted(file):
         file["measured_0"][0] += 0.01
 
     with pytest.raises(ValueError, match=r"must add up to 1 under the law 'rescaled-laplace', .* add up to 1\.0"):
         bdp.Release.from_netcdf(_changed(release, path, shifted))
 
-    def another_law(file: Any) -> None:
+    def another_law(file):
         [own] = json.loads(file.attrs["measurements"])
         file.attrs["measurements"] = json.dumps([{**own, "law": {**own["law"], "b": 9.0}}])
 
@@ -157,14 +153,14 @@ FRAME = {"category": ["a", "b"]}
 QUERY, CUT = bdp.Identity(FRAME), RescaledLaplace(0.1, "truncated")
 
 
-def with_answers(release: Any, matrix: Any) -> Any:
+def with_answers(release, matrix):
     """The release of the same numbers as answers of another query."""
     [own] = release.measurements
     query = bdp.LinearQuery(release.frame, matrix, own.query.names if own.query.rows > 2 else ["a", "b"])
     return replace(release, measurements=(bdp.Measured(query, own.values, own.law),))
 
 
-def read(release: Any, kind: Any, folder: Path) -> Any:
+def read(release, kind, folder):
     release.to_netcdf(folder / "other.nc")
     return kind.from_netcdf(folder / "other.nc")
 
@@ -185,13 +181,13 @@ def read(release: Any, kind: Any, folder: Path) -> Any:
         (lambda path: replace(SHARES, mechanism=None), "a mechanism for statistics is described by"),
     ],
 )  # fmt: skip
-def test_what_is_refused(call: Any, message: str, tmp_path: Path) -> None:
+def test_what_is_refused(call, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         call(tmp_path)
 
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
-def test_the_law_of_shares_bounds_what_may_be_stated(rule: str) -> None:
+def test_the_law_of_shares_bounds_what_may_be_stated(rule):
     """Oracle: log-density ratios of shares near a vertex between proportions d apart; no guarantee may state less than d / (2 b)."""
     law, d = RescaledLaplace(0.1, rule), 0.2
     near = [1.0 - 2e-9, 1e-9, 1e-9] if rule == "truncated" else [1.0, 0.0, 0.0]
@@ -200,7 +196,7 @@ def test_the_law_of_shares_bounds_what_may_be_stated(rule: str) -> None:
     frame = {"category": ["a", "b", "c"]}
     measured = [bdp.Measured(bdp.Identity(frame), [0.5, 0.3, 0.2], law)]
 
-    def stated(epsilon: float) -> None:
+    def stated(epsilon):
         known = StatisticGuarantee("pure", {"epsilon": epsilon, "sensitivity": d}, "l1")
         bdp.Release.from_published(frame, measured, guarantee=known, about="statistics")
 

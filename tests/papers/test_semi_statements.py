@@ -1,7 +1,5 @@
 """Statements of Cho and Awan, each against an oracle: Propositions 11 to 21, Lemma 34, Remark 33; what others know already."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from itertools import product
@@ -34,8 +32,8 @@ from bayesdp.privacy import (
     semi_adjacency,
     semi_first,
 )
-from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.privacy.tradeoffs.base import DiscretePair
+from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.refusals import refused
 from tests.sensitivities.databases import conforming, distances_from
 
@@ -44,14 +42,14 @@ CUBE = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
 ALPHAS = np.linspace(0.0, 1.0, 401)
 
 
-def fiber_of(table: object, *queries: object) -> Fiber:
+def fiber_of(table, *queries):
     return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
 
 
 # ---------------------------------------------------------------------------- Propositions 11 and 15, Corollary 18
 
 
-def of_outcomes(p: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+def of_outcomes(p, q, alpha):
     """Trade-off of two laws on the same outcomes, by the lemma of Neyman and Pearson."""
     order = np.argsort(-(q / p))
     a, power = (np.concatenate([[0.0], np.cumsum(own[order])]) for own in (p, q))
@@ -59,7 +57,7 @@ def of_outcomes(p: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("apart", [0, 1, 2, 3])
-def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> None:
+def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart):
     table, other = [[5, 3], [1, 2]], [[5 - apart, 3], [1, 2 + apart]]
     mu = 0.7
     bound = full_characterization(gaussian_dp(mu), table, other)
@@ -74,12 +72,12 @@ def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> Non
     assert np.all(of_outcomes(p, q, ALPHAS) >= pure(ALPHAS) - 1e-9)
 
 
-def test_proposition_11_is_about_tables_that_are_apart() -> None:
+def test_proposition_11_is_about_tables_that_are_apart():
     assert full_characterization(gaussian_dp(1.0), [[2, 0], [0, 1]], [[1, 1], [1, 0]]) == gaussian_dp(2.0)
     assert full_characterization(gaussian_dp(1.0), [2, 1], [2, 0], "add-remove") == gaussian_dp(1.0)
 
 
-def test_corollary_18_and_proposition_15_for_every_pair_of_tables() -> None:
+def test_corollary_18_and_proposition_15_for_every_pair_of_tables():
     queries = [Margins(CUBE, [name]) for name in "abc"]
     table = np.array([[[1, 0], [1, 1]], [[0, 1], [0, 1]]])
     fiber = fiber_of(table, *queries)
@@ -103,7 +101,7 @@ ALONE = fiber_of([[3, 0], [0, 0]], Margins(PAIR, ["group"], ["success"]))
 # ----------------------------------------------------------------------------------------------------------- Lemma 34
 
 
-def binary_tradeoff(p: float, q: float, alpha: np.ndarray) -> np.ndarray:
+def binary_tradeoff(p, q, alpha):
     """Trade-off of a coin of p against one of q: the four tests without chance, and straight lines between them."""
     corners = sorted({(0.0, 1.0), (1.0, 0.0), (p, 1.0 - q), (1.0 - p, q)})
     best = np.ones_like(alpha)
@@ -114,12 +112,12 @@ def binary_tradeoff(p: float, q: float, alpha: np.ndarray) -> np.ndarray:
     return best
 
 
-SKEW: TradeOff = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))
+SKEW = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))
 """A trade-off function that is not symmetric."""
 
 
 @pytest.mark.parametrize("f", [approximate_dp(0.8), approximate_dp(0.3, 0.1), gaussian_dp(0.7), SKEW], ids=str)
-def test_lemma_34_against_the_trade_off_of_the_outcome(f: TradeOff) -> None:
+def test_lemma_34_against_the_trade_off_of_the_outcome(f):
     fiber = fiber_of([[2, 1], [1, 2]], Margins(PAIR, ["group"], ["success"]))
     rng = np.random.default_rng(3)
     pairs = conforming_pairs(fiber, 2)
@@ -145,7 +143,7 @@ def test_lemma_34_against_the_trade_off_of_the_outcome(f: TradeOff) -> None:
 # ----------------------------------------------------------------------------------------------------------- Remark 33
 
 
-def test_the_nearest_table_by_all_tables() -> None:
+def test_the_nearest_table_by_all_tables():
     rng = np.random.default_rng(4)
     square = {"r": [0, 1, 2], "c": [0, 1]}
     corner = LinearQuery(square, [[1, 0, 0, 0, 0, 0]], ["corner"])
@@ -182,7 +180,7 @@ EDUCATION, BOTH = Invariants(Margins(TABLE, ["education"])), Invariants(Margins(
 F, G = approximate_dp(1.0), gaussian_dp(1.0)
 
 
-def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "substitution") -> SemiGuarantee:
+def guarantee(f=F, a=1, t=None, n="substitution"):
     return SemiGuarantee(f, a, t, n)
 
 
@@ -215,7 +213,7 @@ def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "
         (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove", t=TOTAL), "stronger", "equally far"),
     ],
 )
-def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str, why: str) -> None:
+def test_cases_by_hand(first, second, answer, why):
     found = compare(first, second)
     assert found.answer == answer
     assert why in str(found)
@@ -223,20 +221,20 @@ def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str,
     assert compare(second, first).answer == turned.get(answer, answer)
 
 
-def test_example_6_and_proposition_15() -> None:
+def test_example_6_and_proposition_15():
     # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
     semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
     assert group.tradeoff == F.group(2)
     assert compare(semi, group).answer == "weaker"
 
 
-def test_proposition_21() -> None:
+def test_proposition_21():
     factors = [approximate_dp(0.5)] * 2
     first, late = (SemiGuarantee(own(factors, 2), 2, COUNTY) for own in (semi_first, composition_first))
     assert compare(first, late).answer == "stronger"
 
 
-def test_smooth_curves_are_compared_where_they_are_closest() -> None:
+def test_smooth_curves_are_compared_where_they_are_closest():
     # G_mu against f_{epsilon, delta(epsilon)}, which touches it at two points and lies below it elsewhere.
     below = approximate_dp(0.7, gaussian_delta(0.7, 1.0))
     assert compare(guarantee(G), guarantee(below)).answer == "stronger"
@@ -246,14 +244,14 @@ def test_smooth_curves_are_compared_where_they_are_closest() -> None:
     assert "cross" in str(found)
 
 
-def test_groups_of_a_guarantee() -> None:
+def test_groups_of_a_guarantee():
     assert guarantee(t=BOTH).group(1) == guarantee(t=BOTH)
     assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
     assert guarantee(n="add-remove").group(3).adjacency == 3
 
 
 @pytest.mark.parametrize("t", [None, TOTAL, COUNTY, BOTH])
-def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t: Invariants | None) -> None:
+def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t):
     """Every pair of tables of up to four records: contained just where `compare` says so, for those with the total fixed."""
     tables = [x for x in itertools.product(range(4), repeat=4) if sum(x) <= 4]
     kept = np.zeros((1, 4)) if t is None else t.matrix.toarray()
@@ -274,7 +272,7 @@ def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t: Invariants | N
 
 
 SQUARE = {"r": [0, 1, 2], "c": [0, 1]}
-KINDS: dict[str, tuple[tuple[int, ...], tuple[Query, ...]]] = {
+KINDS = {
     "both margins": ((3, 2), (Margins(SQUARE, ["r"], ["c"]),)),
     "the total": ((3, 2), (Totals(SQUARE),)),
     "a chain": ((2, 2, 2), (Margins(CUBE, ["a", "b"], ["b", "c"]),)),
@@ -283,12 +281,12 @@ KINDS: dict[str, tuple[tuple[int, ...], tuple[Query, ...]]] = {
 }
 
 
-def exact_of(table: np.ndarray, queries: tuple[Query, ...]) -> list[Exact]:
+def exact_of(table, queries):
     return [Exact(query, query.apply(table)) for query in queries]
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_everything_by_all_databases(name: str) -> None:
+def test_everything_by_all_databases(name):
     shape, queries = KINDS[name]
     rng = np.random.default_rng(len(name))
     shares = set()
@@ -327,7 +325,7 @@ def test_everything_by_all_databases(name: str) -> None:
     assert len(shares) > 1 or name in ("the total", "weights")
 
 
-def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
+def country(divided):
     """Two states of two counties, one of them in two units if divided, two races; the exact totals, and queries by level."""
     frame = {"county": ["A1", "A2", "B1", "B2"], "race": ["p", "q"]}
     state = np.array([0, 0, 1, 1])
@@ -335,7 +333,7 @@ def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
     county = np.repeat(np.arange(4), 2)
     race = np.tile(np.arange(2), 4)
 
-    def count(codes: np.ndarray) -> Query:
+    def count(codes):
         rows = (codes[None, :] == np.unique(codes)[:, None]).astype(int)
         return LinearQuery(frame, rows, [f"r{i}" for i in range(len(rows))])
 
@@ -350,7 +348,7 @@ def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
 
 @pytest.mark.parametrize("undivided", [False, True])
 @pytest.mark.parametrize("a", [1, 2, 3])
-def test_factors_from_the_sensitivity_spaces_of_a_small_country(a: int, undivided: bool) -> None:
+def test_factors_from_the_sensitivity_spaces_of_a_small_country(a, undivided):
     exact, queries = country(not undivided)
     rows = {(row.level, row.query): row for row in census_queries(a, undivided=undivided)}
     for key, query in queries.items():
@@ -360,7 +358,7 @@ def test_factors_from_the_sensitivity_spaces_of_a_small_country(a: int, undivide
         assert rows[key].semi_rho == pytest.approx(rows[key].rho * (found / one) ** 2)
 
 
-def test_the_published_allocation_beside_the_figures_of_the_paper() -> None:
+def test_the_published_allocation_beside_the_figures_of_the_paper():
     rows = census_queries()
     assert sum((share_of(level, query) for level in LEVELS for query in QUERIES), Fraction(0)) == 1
     assert len(rows) == len(LEVELS) * len(QUERIES) - 1 + 1  # no total of the US; the sum of all

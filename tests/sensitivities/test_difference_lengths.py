@@ -1,10 +1,7 @@
 """Lengths of the differences that are kept, for whatever answers and for those of a fiber, against all pairs of tables."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +16,7 @@ from bayesdp.measurements import Exact
 from bayesdp.mechanisms import k_norm
 from bayesdp.privacy import DIFFERENCES, SensitivitySpace, gaussian_delta
 from bayesdp.privacy.words import BOUNDS
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.sensitivities import kept as module
 from bayesdp.sensitivities import space
 from bayesdp.sensitivities.kept import difference_lengths
@@ -42,13 +39,13 @@ GROUPED = {
 CUBE = labels(2, 3, 2)
 
 
-def assignments(dims: int, blocks: int) -> Iterator[list[list[int]]]:
+def assignments(dims, blocks):
     for own in itertools.product(range(blocks), repeat=dims):
         if set(own) == set(range(blocks)):
             yield [[d for d in range(dims) if own[d] == b] for b in range(blocks)]
 
 
-def every(frame: bdp.Frame, kind: str) -> np.ndarray:
+def every(frame, kind):
     """All differences of a kind on a table, as vectors, whether or not they keep anything: by trying all labels."""
     shape, found = frame.shape, set()
     combos = {}
@@ -57,7 +54,7 @@ def every(frame: bdp.Frame, kind: str) -> np.ndarray:
             for block in split:
                 combos[tuple(block)] = list(itertools.product(*(range(shape[d]) for d in block)))
 
-    def cell(split: list[list[int]], chosen: tuple[tuple[int, ...], ...]) -> int:
+    def cell(split, chosen):
         where = [0] * len(shape)
         for block, own in zip(split, chosen, strict=True):
             for d, label in zip(block, own, strict=True):
@@ -83,22 +80,22 @@ def every(frame: bdp.Frame, kind: str) -> np.ndarray:
     return np.array(sorted(found), dtype=np.int64).reshape(-1, frame.size)
 
 
-def kind_of(difference: bdp.privacy.Difference) -> str:
+def kind_of(difference):
     return "cycle" if difference.l1 == 6 else str(round(math.log2(difference.l1)))
 
 
-def kept(mechanism: bdp.mechanisms.Mechanism, difference: bdp.privacy.Difference) -> np.ndarray:
+def kept(mechanism, difference):
     vectors = every(mechanism.frame, kind_of(difference))
     return vectors[~np.any(vectors @ mechanism.invariants.matrix.toarray().T, axis=1)]
 
 
-def gauge(vertices: np.ndarray, point: np.ndarray) -> float:
+def gauge(vertices, point):
     """The norm K as a linear program of its own."""
     both = np.concatenate([vertices, -vertices]).T
     return float(linprog(np.ones(both.shape[1]), A_eq=both, b_eq=point, method="highs").fun)
 
 
-def lengths(mechanism: bdp.mechanisms.Mechanism, vectors: np.ndarray) -> np.ndarray:
+def lengths(mechanism, vectors):
     """How far each difference moves the answers, in the norm of the mechanism, by dense algebra."""
     moved = vectors @ mechanism.released_query.matrix.toarray().T
     relations = mechanism.answer_invariants
@@ -116,7 +113,7 @@ def lengths(mechanism: bdp.mechanisms.Mechanism, vectors: np.ndarray) -> np.ndar
     return np.linalg.norm(own, axis=1)
 
 
-def at_random(frame: object, seed: int, rows: int = 5) -> bdp.LinearQuery:
+def at_random(frame, seed, rows=5):
     own = bdp.Frame.of(frame)
     matrix = np.random.default_rng(seed).integers(-2, 4, size=(rows, own.size))
     return bdp.LinearQuery(own, matrix, [f"row {i}" for i in range(rows)])
@@ -234,17 +231,14 @@ def test_queries_that_a_kind_of_difference_does_not_change():
         assert (substituted.size, substituted.loss[name], move.size) == (0.0, 0.0, 2.0)
 
 
-def weighted(rows: list[list[int]]) -> bdp.LinearQuery:
+def weighted(rows):
     return bdp.LinearQuery(labels(len(rows[0])), rows, [f"sum {i}" for i in range(len(rows))])
 
 
 @pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
 @pytest.mark.parametrize(
     ("invariants", "query"),
-    [
-        (weighted([[1, 0, 1, 1, 2]]), at_random(labels(5), 1, 3)),
-        (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None),
-    ],
+    [(weighted([[1, 0, 1, 1, 2]]), at_random(labels(5), 1, 3)), (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None)],
 )
 def test_general_invariants(kind, invariants, query):
     loss = {"mu": 0.5} if kind in GAUSSIAN else {"epsilon": 0.5}
@@ -301,7 +295,7 @@ def test_groups_that_cross_are_compared_or_bounded():
 
 STRATA = {"stratum": range(3), "a": range(2), "b": range(3)}
 SQUARE = {"a": range(3), "b": range(3)}
-REALISED: dict[str, tuple[Query, float]] = {
+REALISED = {
     "totals of strata": (Totals(STRATA, by="stratum"), 0.15),
     "both margins": (Margins(SQUARE, ["a"], ["b"]), 0.7),
     "margins in strata, 2 x 3": (Margins(STRATA, ["stratum", "a"], ["stratum", "b"]), 0.5),
@@ -309,24 +303,18 @@ REALISED: dict[str, tuple[Query, float]] = {
         Margins({"stratum": range(4), "a": range(2), "b": range(2)}, ["stratum", "a"], ["stratum", "b"]),
         0.8,
     ),
-    "all pairs": (
-        Margins({"a": range(3), "b": range(3), "c": range(2)}, ["a", "b"], ["b", "c"], ["a", "c"]),
-        0.8,
-    ),
+    "all pairs": (Margins({"a": range(3), "b": range(3), "c": range(2)}, ["a", "b"], ["b", "c"], ["a", "c"]), 0.8),
     "overlapping": (
         LinearQuery(
             {"cell": range(6)}, [[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]], ["u", "v", "all"]
         ),
         1.0,
     ),
-    "a line of steps of 2 and 1": (
-        LinearQuery({"cell": range(3)}, [[1, 1, 1], [0, 1, 2]], ["all", "weighted"]),
-        3.0,
-    ),
+    "a line of steps of 2 and 1": (LinearQuery({"cell": range(3)}, [[1, 1, 1], [0, 1, 2]], ["all", "weighted"]), 3.0),
 }
 
 
-def of_pairs(fiber: Fiber, a: int) -> list[tuple[float, float, float]]:
+def of_pairs(fiber, a):
     """For k = 1, ..., a the largest norms of all differences of two tables at most k records apart."""
     tables = enumerate_fiber(fiber).reshape(-1, fiber.frame.size)
     best = np.zeros((a + 1, 3))
@@ -340,7 +328,7 @@ def of_pairs(fiber: Fiber, a: int) -> list[tuple[float, float, float]]:
 
 
 @pytest.mark.parametrize("name", REALISED)
-def test_norms_are_those_of_all_pairs_of_tables(name: str) -> None:
+def test_norms_are_those_of_all_pairs_of_tables(name):
     query, mean = REALISED[name]
     rng = np.random.default_rng(11)
     moved = 0
@@ -354,7 +342,7 @@ def test_norms_are_those_of_all_pairs_of_tables(name: str) -> None:
     assert moved  # some fibers have several tables
 
 
-def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_is_refused(monkeypatch):
     query, _ = REALISED["all pairs"]
     large = Fiber.of([Exact(query, query.apply(np.full((3, 3, 2), 9)))])
     monkeypatch.setattr(space, "_TABLES", 5)
@@ -374,7 +362,7 @@ def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 type Ints = npt.NDArray[np.int64]
 
 
-def tables_of(cells: int, records: int) -> Ints:
+def tables_of(cells, records):
     """All tables of so many records."""
     if cells == 1:
         return np.array([[records]])
@@ -385,11 +373,11 @@ def tables_of(cells: int, records: int) -> Ints:
     return np.concatenate(found)
 
 
-def changes_by_pairs(query: Query, exact: Query, adjacency: int) -> Ints:
+def changes_by_pairs(query, exact, adjacency):
     """All differences of answers other than zero; records that two tables share may be left out of both."""
     tables = tables_of(query.frame.size, adjacency)
     kept, answers = tables @ exact.matrix.toarray().T, tables @ query.matrix.toarray().T
-    found: set[tuple[int, ...]] = {(0,) * query.rows}
+    found = {(0,) * query.rows}
     for key in np.unique(kept, axis=0):
         own = np.unique(answers[np.all(kept == key, axis=1)], axis=0)
         found |= set(map(tuple, (own[:, None] - own[None]).reshape(-1, query.rows).tolist()))
@@ -397,14 +385,14 @@ def changes_by_pairs(query: Query, exact: Query, adjacency: int) -> Ints:
 
 
 @pytest.mark.parametrize("asked", ["a sum", "sums", "any"])
-def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked: str) -> None:
+def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked):
     rng = np.random.default_rng({"a sum": 3, "sums": 4, "any": 5}[asked])
     short = 0
     for _ in range(60):
         frame, names = random_table(rng, nested=False)
         exact = random_sums(rng, frame, names, 3)
         if asked == "any":
-            query: Query = LinearQuery(frame, rng.integers(-2, 3, (2, frame.size)), ["u", "v"])
+            query = LinearQuery(frame, rng.integers(-2, 3, (2, frame.size)), ["u", "v"])
         else:
             query = random_sums(rng, frame, names, 1 if asked == "a sum" else 2)
         adjacency = int(rng.integers(1, 4 if frame.size < 10 else 3))

@@ -1,10 +1,6 @@
 """Sensitivities of queries and of statistics, against all pairs of neighbours by dense algebra."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from itertools import combinations, combinations_with_replacement, pairwise, product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +16,7 @@ from bayesdp.privacy import (
     query_sensitivity,
     split_budget,
 )
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, SumPart, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, SumPart, Totals
 from bayesdp.sensitivities import statistics as s
 from tests.sensitivities.random_tables import random_sums, random_table
 
@@ -29,9 +25,9 @@ type Floats = npt.NDArray[np.float64]
 CASES = tuple(product(("l1", "l2"), ("substitution", "add-remove")))
 
 
-def dense(query: Query) -> Floats:
+def dense(query):
     """The matrix of a query, sums written out cell by cell."""
-    rows: list[Floats] = []
+    rows = []
     for part in query.parts:
         if not isinstance(part, SumPart):
             rows.append(part.matrix.toarray().astype(float))
@@ -48,13 +44,13 @@ def dense(query: Query) -> Floats:
     return np.concatenate(rows)
 
 
-def noise_space(asked: Floats, fixed: Floats) -> Floats:
+def noise_space(asked, fixed):
     """An orthonormal basis, as columns, of ``W null(A)``."""
     left, sizes, _ = scipy.linalg.svd(asked @ scipy.linalg.null_space(fixed), full_matrices=False)
     return np.asarray(left[:, sizes > 1e-9])
 
 
-def helmert_basis(invariants: Invariants) -> Floats:
+def helmert_basis(invariants):
     """The rule helmert-1 for a table, from its description: Gram-Schmidt on differences of neighbouring classes."""
     frame, parts = invariants.frame, invariants.query.parts
     axes = []
@@ -81,7 +77,7 @@ def helmert_basis(invariants: Invariants) -> Floats:
     return np.asarray(basis)
 
 
-def largest(columns: Floats, norm: str, neighbours: str) -> float:
+def largest(columns, norm, neighbours):
     vectors = columns.T
     if neighbours == "substitution":
         vectors = (vectors[:, None] - vectors).reshape(-1, vectors.shape[1])
@@ -89,7 +85,7 @@ def largest(columns: Floats, norm: str, neighbours: str) -> float:
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_sums_of_random_tables(nested: bool) -> None:
+def test_sums_of_random_tables(nested):
     rng = np.random.default_rng(20260101)
     compared = closed = 0
     for _ in range(60):
@@ -120,7 +116,7 @@ def test_sums_of_random_tables(nested: bool) -> None:
     assert closed > (50 if nested else 10)
 
 
-def test_general_integer_matrices() -> None:
+def test_general_integer_matrices():
     rng = np.random.default_rng(7)
     for _ in range(30):
         frame = Frame.of({"cell": list(range(int(rng.integers(2, 9))))})
@@ -144,7 +140,7 @@ def test_general_integer_matrices() -> None:
                     )
 
 
-def test_disjoint_totals_given_as_a_matrix_with_free_cells() -> None:
+def test_disjoint_totals_given_as_a_matrix_with_free_cells():
     frame = Frame.of({"cell": list(range(9))})
     for block in ([0, 0, 0, 1, 1, -1, -1, 0, 2], [0, 1, 2, 3, 4, 5, 6, 7, -1], [0, 0, 0, 0, 0, 0, 0, 0, 1]):
         rows = np.array([[int(b == k) for b in block] for k in range(max(block) + 1)])
@@ -156,7 +152,7 @@ def test_disjoint_totals_given_as_a_matrix_with_free_cells() -> None:
             assert found == pytest.approx(largest(coordinates, norm, neighbours), abs=1e-12)
 
 
-def test_three_ways_of_grouping_that_cross_are_never_all_told_apart() -> None:
+def test_three_ways_of_grouping_that_cross_are_never_all_told_apart():
     # The three ways of pairing up four labels: any two labels are together in exactly one of them.
     groups = {"one": "aabb", "two": "abab", "three": "abba"}
     frame = Frame.of({"cell": list(range(4)), **{name: ("cell", list(own)) for name, own in groups.items()}})
@@ -165,7 +161,7 @@ def test_three_ways_of_grouping_that_cross_are_never_all_told_apart() -> None:
     assert query_sensitivity(Margins(frame, ["one"], ["two"])) == 4.0
 
 
-def test_a_million_cells_under_two_way_margins() -> None:
+def test_a_million_cells_under_two_way_margins():
     n = 1000
     frame = Frame.of({"row": range(n), "column": range(n)})
     margins = Invariants(Margins(frame, ["row"], ["column"]))
@@ -181,12 +177,12 @@ def test_a_million_cells_under_two_way_margins() -> None:
     assert query_sensitivity(query + Margins(frame, ["row"], ["column"]) + Totals(frame)) == 6.0
 
 
-def up_to_sign(vectors: Floats) -> set[frozenset[tuple[float, ...]]]:
+def up_to_sign(vectors):
     return {frozenset((tuple(np.round(v, 6) + 0.0), tuple(np.round(-v, 6) + 0.0))) for v in vectors}
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
-def test_neighbour_differences_are_all_of_them_once(neighbours: str) -> None:
+def test_neighbour_differences_are_all_of_them_once(neighbours):
     rng = np.random.default_rng(11)
     frame = Frame.of({"a": range(3), "b": range(4), "pair": ("b", list("xxyy"))})
     matrix = rng.integers(-1, 3, size=(3, 12))
@@ -210,7 +206,7 @@ def test_neighbour_differences_are_all_of_them_once(neighbours: str) -> None:
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def pairs(n: int, grid: tuple[Any, ...], neighbours: str) -> Iterator[tuple[Any, Any]]:
+def pairs(n, grid, neighbours):
     """Neighbouring data sets as multisets, of which one has n records."""
     for rest in combinations_with_replacement(grid, n - 1):
         for x in grid:
@@ -225,19 +221,19 @@ def pairs(n: int, grid: tuple[Any, ...], neighbours: str) -> Iterator[tuple[Any,
                 yield (*data, x), data
 
 
-def extremes(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> tuple[float, float]:
+def extremes(n, grid, neighbours, statistic):
     """The smallest and the largest value over all data sets that have n records, or are neighbours of such."""
     found = [float(np.max(statistic(own))) for pair in pairs(n, grid, neighbours) for own in pair]
     return min(found), max(found)
 
 
-def largest_change(n: int, grid: tuple[Any, ...], neighbours: str, statistic: Callable[[Any], Any]) -> float:
+def largest_change(n, grid, neighbours, statistic):
     return max(float(np.sum(np.abs(statistic(a) - statistic(b)))) for a, b in pairs(n, grid, neighbours))
 
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
 @pytest.mark.parametrize("n", [3, 4])
-def test_mean_and_variance(n: int, neighbours: str) -> None:
+def test_mean_and_variance(n, neighbours):
     found = s.mean_sensitivity(n, (0.0, 1.0), neighbours)
     assert largest_change(n, GRID, neighbours, np.mean) == pytest.approx(found.l1)
     for ddof in (0, 1):
@@ -251,11 +247,11 @@ def test_mean_and_variance(n: int, neighbours: str) -> None:
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
 @pytest.mark.parametrize(("n", "ddof"), [(3, 1), (4, 0)])
-def test_covariance(n: int, ddof: int, neighbours: str) -> None:
+def test_covariance(n, ddof, neighbours):
     grid = tuple((x, y) for x in (0.0, 0.5, 1.0) for y in (0.0, 0.5, 1.0))
     own = s.covariance_sensitivity(n, (0.0, 1.0), (0.0, 1.0), neighbours, ddof=ddof)
 
-    def covariance(data: Any) -> float:
+    def covariance(data):
         x, y = np.asarray(data).T
         return float(np.sum((x - x.mean()) * (y - y.mean())) / (len(x) - ddof))
 
@@ -264,7 +260,7 @@ def test_covariance(n: int, ddof: int, neighbours: str) -> None:
     assert (low, high) == (pytest.approx(own.bounds[0]), pytest.approx(own.bounds[1]))
 
 
-def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records() -> None:
+def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records():
     """51 records: half of 50 at each bound have a larger variance than any 51 can have."""
     half = np.repeat([0.0, 1.0], 25)
     assert np.var(half, ddof=1) == pytest.approx(0.25510, abs=5e-6)
@@ -278,11 +274,11 @@ def test_bounds_of_variances_hold_for_neighbours_of_an_odd_number_of_records() -
 
 @pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
 @pytest.mark.parametrize("n", [2, 3])
-def test_proportions(n: int, neighbours: str) -> None:
+def test_proportions(n, neighbours):
     categories = (0, 1, 2)
     proportions = s.proportion_sensitivity(n, 3, neighbours)
 
-    def histogram(x: Any) -> Any:
+    def histogram(x):
         return np.bincount(np.asarray(x, dtype=int), minlength=3)
 
     share = largest_change(n, categories, neighbours, lambda x: histogram(x) / len(x))
@@ -299,7 +295,7 @@ def test_proportions(n: int, neighbours: str) -> None:
     assert largest_change(n, (0.0, 1.0), neighbours, np.mean) == pytest.approx(single.l1)
 
 
-def test_budgets_add_up() -> None:
+def test_budgets_add_up():
     thirds = split_budget(1.0, 3)
     assert sum(thirds) <= 1.0
     assert sum(thirds) == pytest.approx(1.0, abs=1e-15)
@@ -310,7 +306,7 @@ MOMENTS = [((1.0, 1.0), False), ((2.0, 1.0), False), ((10.0, 0.3), False), ((1.0
          ((1.0, 1.0), True), ((0.1, 4.0), True), ((2.0, 1.0, 3.0), True)]  # fmt: skip
 
 
-def changes(pairs: np.ndarray, bounds: np.ndarray, intercept: bool) -> np.ndarray:
+def changes(pairs, bounds, intercept):
     """What one record in the place of another changes the sums by, shape (k, 2, values) to (k, sums), written out by hand."""
     records = pairs * bounds
     if intercept:
@@ -320,7 +316,7 @@ def changes(pairs: np.ndarray, bounds: np.ndarray, intercept: bool) -> np.ndarra
     return np.asarray((products[:, 0] - products[:, 1])[:, int(intercept) :])  # the constant is the same for both
 
 
-def farthest(bounds: np.ndarray, intercept: bool, order: float) -> float:
+def farthest(bounds, intercept, order):
     """The largest norm of a change: random pairs, vertices and centres, the best 20 improved by ever smaller steps."""
     rng = np.random.default_rng(3)
     shape = (2, len(bounds))
@@ -336,7 +332,7 @@ def farthest(bounds: np.ndarray, intercept: bool, order: float) -> float:
 
 
 @pytest.mark.parametrize(("limits", "intercept"), MOMENTS)
-def test_the_stated_numbers_are_those_of_the_farthest_pair(limits: tuple[float, ...], intercept: bool) -> None:
+def test_the_stated_numbers_are_those_of_the_farthest_pair(limits, intercept):
     bounds = np.array(limits)
     stated = moment_sums_sensitivity(limits, intercept=intercept)
     l1, l2, linf = (farthest(bounds, intercept, order) for order in (1, 2, np.inf))
@@ -363,7 +359,7 @@ TOTAL = Invariants(Totals(CELLS))
 SQUARES = LinearQuery(LARGE, [np.arange(3100), np.arange(3100) ** 2 % 3109], ["x", "y"])
 
 
-def test_one_number_a_cell_or_few_in_the_l1_norm_take_no_pairs() -> None:
+def test_one_number_a_cell_or_few_in_the_l1_norm_take_no_pairs():
     assert query_sensitivity(LinearQuery(LARGE, [np.arange(3100)], ["x"]), "l2") == 3099.0
     assert query_sensitivity(SQUARES, "l1") == largest(dense(SQUARES), "l1", "substitution")
 
@@ -379,34 +375,34 @@ def test_one_number_a_cell_or_few_in_the_l1_norm_take_no_pairs() -> None:
             ValueError,
             "neighbours must be one of 'substitution', 'add-remove'",
         ),
-        (lambda: query_sensitivity([1, 2]), TypeError, "query must be"),  # type: ignore[arg-type]
-        (lambda: projected_sensitivity(Identity(CELLS), Totals(CELLS)), TypeError, "must be an Invariants"),  # type: ignore[arg-type]
+        (lambda: query_sensitivity([1, 2]), TypeError, "query must be"),
+        (lambda: projected_sensitivity(Identity(CELLS), Totals(CELLS)), TypeError, "must be an Invariants"),
         (lambda: projected_sensitivity(Identity({"other": range(3)}), TOTAL), ValueError, "must be about the table"),
         (lambda: split_budget(1.0, [0.5, 0.4]), ValueError, r"parts must add up to epsilon = 1.0, but .* add up to"),
         (lambda: split_budget(1.0, [0.5, 0.6]), ValueError, "parts must add up"),
         (lambda: split_budget(1.0, []), ValueError, "parts must add up"),
         (lambda: split_budget(1.0, [1.5, -0.5]), ValueError, r"parts\[1\] must be a finite number greater than 0"),
-        (lambda: split_budget(1.0, "half"), TypeError, "parts must be a number of parts"),  # type: ignore[arg-type]
+        (lambda: split_budget(1.0, "half"), TypeError, "parts must be a number of parts"),
         (lambda: s.mean_sensitivity(10, (1.0, 0.0)), ValueError, "lower one first, got 1.0 and 0.0"),
         (lambda: s.mean_sensitivity(10, (1.0, np.inf)), ValueError, "data_bounds must be finite"),
         (lambda: s.mean_sensitivity(0, (0.0, 1.0)), ValueError, "n must be an integer greater than 0"),
         (lambda: s.mean_sensitivity(1, (0.0, 1.0), "add-remove"), ValueError, "n must be at least 2"),
         (lambda: s.variance_sensitivity(2, (0, 1), "add-remove"), ValueError, "n must be at least 3"),
         (lambda: s.variance_sensitivity(5, (0, 1), ddof=2), ValueError, "ddof must be 0 or 1, got 2"),
-        (lambda: s.variance_sensitivity(5, 1.0), TypeError, "data_bounds must be a pair"),  # type: ignore[arg-type]
+        (lambda: s.variance_sensitivity(5, 1.0), TypeError, "data_bounds must be a pair"),
         (lambda: s.proportion_sensitivity(5, neighbours="swap"), ValueError, "neighbours must be one of"),
         (lambda: moment_sums_sensitivity(()), ValueError, "bounds"),
         (lambda: moment_sums_sensitivity((0.0, 1.0)), ValueError, "bounds"),
         (lambda: moment_sums_sensitivity((np.inf, 1.0)), ValueError, "bounds"),
-        (lambda: moment_sums_sensitivity(((1.0, 2.0),)), ValueError, "bounds"),  # type: ignore[arg-type]
+        (lambda: moment_sums_sensitivity(((1.0, 2.0),)), ValueError, "bounds"),
         (lambda: moment_sums_sensitivity((1.0,), records=0), ValueError, "records"),
     ],
 )  # fmt: skip
-def test_bad_input(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
 
-def test_each_entry_is_in_the_order_of_the_sums() -> None:
+def test_each_entry_is_in_the_order_of_the_sums():
     # Of x, y, then x^2, x y, y^2.
     assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)

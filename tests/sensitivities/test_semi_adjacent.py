@@ -1,8 +1,5 @@
 """How many records must change together: Definition 13 by all databases, junction trees, limits from Graver bases."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -13,8 +10,8 @@ import scipy.sparse as sp
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.measurements import Exact
-from bayesdp.privacy import SemiAdjacency, conforming_pairs, record_distance, semi_adjacency
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.privacy import conforming_pairs, record_distance, semi_adjacency
+from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.sensitivities.adjacency import Features
 from bayesdp.sensitivities.semi_adjacent import (
     Cliques,
@@ -32,22 +29,22 @@ type Ints = npt.NDArray[np.int64]
 CUBE = {"a": [0, 1, 2], "b": [0, 1, 2], "c": [0, 1, 2]}
 
 
-def fiber_of(table: npt.ArrayLike, *queries: Query) -> Fiber:
+def fiber_of(table, *queries):
     return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
 
 
-def table_of(rng: np.random.Generator, shape: tuple[int, ...], n: int) -> Ints:
+def table_of(rng, shape, n):
     table = np.zeros(shape, dtype=np.int64)
     np.add.at(table.reshape(-1), rng.integers(0, table.size, size=n), 1)
     return table
 
 
-def two_way(rows: list[int], columns: list[int]) -> Fiber:
+def two_way(rows, columns):
     frame = {"r": list(range(len(rows))), "c": list(range(len(columns)))}
     return Fiber.of([Exact(Margins(frame, ["r"]), rows), Exact(Margins(frame, ["c"]), columns)])
 
 
-def of_databases(table: Ints, queries: tuple[Query, ...]) -> tuple[int, int]:
+def of_databases(table, queries):
     """Definition 13 word by word: every database of n records, every pair, no table but for the answers."""
     databases = conforming(table, queries)
     assert len(databases)
@@ -62,7 +59,7 @@ def of_databases(table: Ints, queries: tuple[Query, ...]) -> tuple[int, int]:
     return infimum, worst
 
 
-def found(fiber: Fiber) -> tuple[int | None, int | None]:
+def found(fiber):
     own = semi_adjacency(fiber)
     return own.infimum, own.worst
 
@@ -71,7 +68,7 @@ MATRIX = {"cell": ["p", "q", "r", "s", "t"]}
 GROUPED = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
 CUBE2 = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
 FIRST = LinearQuery(GROUPED, np.eye(6, dtype=int)[:1], ["first"])
-QUERIES: dict[str, tuple[tuple[int, ...], tuple[Query, ...], str]] = {
+QUERIES = {
     "both margins": ((3, 2), (Margins(GROUPED, ["a"], ["b"]),), "one-way margins"),
     "one margin": ((3, 2), (Margins(GROUPED, ["a"]),), "one-way margins"),
     "grouped margins": ((3, 2), (Margins(GROUPED, ["side"], ["b"]),), "one-way margins"),
@@ -90,7 +87,7 @@ QUERIES: dict[str, tuple[tuple[int, ...], tuple[Query, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_definition_13_by_all_databases(name: str) -> None:
+def test_definition_13_by_all_databases(name):
     shape, queries, method = QUERIES[name]
     rng = np.random.default_rng(sum(map(ord, name)))
     seen = set()
@@ -104,21 +101,21 @@ def test_definition_13_by_all_databases(name: str) -> None:
     assert len(seen) > 1 or name == "the total"
 
 
-def test_listed_tables_that_differ_by_a_single_record() -> None:
+def test_listed_tables_that_differ_by_a_single_record():
     """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
     table, total = np.array([2, 0, 1]), Totals({"value": [0, 1, 2]})
     tables = enumerate_fiber(fiber_of(table, total)).reshape(-1, table.size)
     assert semi_adjacency_of_tables(tables) == of_databases(table, (total,)) == (1, 1)
 
 
-def test_the_databases_of_example_3() -> None:
+def test_the_databases_of_example_3():
     # Three persons, 0 or 1 each: two of them have 1; none has.
     frame = {"value": [0, 1]}
     assert found(Fiber.of([Exact(Margins(frame, ["value"]), [1, 2])])) == (2, 2)
     assert found(Fiber.of([Exact(Margins(frame, ["value"]), [3, 0])])) == (0, 0)
 
 
-def test_one_way_margins_of_more_ways_by_all_tables() -> None:
+def test_one_way_margins_of_more_ways_by_all_tables():
     rng = np.random.default_rng(4)
     seen = []
     for shape in [(2, 2, 2)] * 12 + [(2, 3, 2)] * 3 + [(2, 2, 2, 2)] * 6:
@@ -135,7 +132,7 @@ def test_one_way_margins_of_more_ways_by_all_tables() -> None:
     assert {2, 3} <= set(seen)
 
 
-def test_balanced_margins_are_the_only_exception_among_two_way_tables() -> None:
+def test_balanced_margins_are_the_only_exception_among_two_way_tables():
     assert semi_adjacency(two_way([3, 3], [3, 3])).worst == 2
     for rows, columns in [([3, 3], [2, 4]), ([2, 4], [3, 3]), ([2, 2, 2], [3, 3]), ([1, 2], [1, 2])]:
         own = semi_adjacency(two_way(rows, columns))
@@ -144,11 +141,11 @@ def test_balanced_margins_are_the_only_exception_among_two_way_tables() -> None:
     assert semi_adjacency(two_way([1, 1], [1, 1])).worst == 2
 
 
-def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_different_records() -> None:
+def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_different_records():
     frame = {name: [0, 1] for name in "abcde"}
     queries = [Margins(frame, [name]) for name in "abcde"]
 
-    def of(*rarest: int, n: int) -> SemiAdjacency:
+    def of(*rarest, n):
         return semi_adjacency([Exact(q, [n - m, m]) for q, m in zip(queries, rarest, strict=True)])
 
     assert of(1, 1, 1, 1, 1, n=6).worst == 6
@@ -158,7 +155,7 @@ def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_dif
     assert of(10**9, 10**9, 10**9, 10**9, 10**9, n=10**10).worst == 6
 
 
-def test_hitting_numbers_of_many_points() -> None:
+def test_hitting_numbers_of_many_points():
     assert largest_hitting_number((1, 1, 10**6), 10**6) == (2, 2)
     # The seven lines of the Fano plane: any two meet, so that no three are disjoint, and no two points are on them all.
     assert largest_hitting_number((3,) * 7, 7) in [(3, 3), (2, 3)]
@@ -167,7 +164,7 @@ def test_hitting_numbers_of_many_points() -> None:
     assert small == large == (2, 3)
 
 
-def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
+def test_a_three_way_fiber_of_two_tables_needs_six_records():
     x = np.array(
         [[[0, 0, 1], [0, 1, 0], [0, 0, 0]], [[0, 1, 0], [0, 0, 0], [0, 0, 1]], [[0, 0, 0], [0, 0, 1], [0, 1, 0]]]
     )
@@ -179,7 +176,7 @@ def test_a_three_way_fiber_of_two_tables_needs_six_records() -> None:
     assert own.lower > 3 + 1
 
 
-def test_limits_where_tables_are_too_many_to_list() -> None:
+def test_limits_where_tables_are_too_many_to_list():
     rng = np.random.default_rng(6)
     table = rng.integers(0, 3, size=(3, 3, 3))
     fiber = fiber_of(table, Margins(CUBE, ["a", "b"], ["a", "c"], ["b", "c"]))
@@ -192,7 +189,7 @@ def test_limits_where_tables_are_too_many_to_list() -> None:
     assert own.lower <= exact.worst <= own.upper
 
 
-def test_the_number_of_records_must_be_known() -> None:
+def test_the_number_of_records_must_be_known():
     frame = {"cell": ["p", "q"]}
     own = semi_adjacency([Exact(LinearQuery(frame, [[1, 2]], ["weighted"]), [4])])
     assert own.method == "unknown"
@@ -204,7 +201,7 @@ def test_the_number_of_records_must_be_known() -> None:
     assert (infinite.value, infinite.upper, infinite.worst, infinite.infimum) == (None, None, None, None)
 
 
-def test_bounds_of_counts_are_listed_too() -> None:
+def test_bounds_of_counts_are_listed_too():
     frame = {"r": [0, 1], "c": [0, 1]}
     margins = [Exact(Margins(frame, ["r"]), [3, 4]), Exact(Margins(frame, ["c"]), [2, 5])]
     corner = LinearQuery(frame, sp.csr_array([[1, 0, 0, 0]]), ["corner"])
@@ -215,7 +212,7 @@ def test_bounds_of_counts_are_listed_too() -> None:
     assert (own.infimum, own.worst) == semi_adjacency_of_tables(tables)
 
 
-def test_conventions_and_arguments() -> None:
+def test_conventions_and_arguments():
     fiber = two_way([4, 5], [3, 6])
     assert (semi_adjacency(fiber).value, semi_adjacency(fiber, "infimum").value) == (3, 2)
     assert str(semi_adjacency(fiber)) == (
@@ -230,11 +227,11 @@ def test_conventions_and_arguments() -> None:
     assert "between 3 and 4 (from the worst database), 2 (infimum over databases)" in str(many)
 
 
-def frame_of(*sizes: int) -> dict[str, list[int]]:
+def frame_of(*sizes):
     return {name: list(range(size)) for name, size in zip("abcde", sizes, strict=False)}
 
 
-TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {
+TREES = {
     "chain of two, wide": ((3, 2, 3), (("a", "b"), ("b", "c"))),
     "chain of three": ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"))),
     "star": ((2, 2, 2, 2), (("a", "b"), ("a", "c"), ("a", "d"))),
@@ -245,7 +242,7 @@ TREES: dict[str, tuple[tuple[int, ...], tuple[tuple[str, ...], ...]]] = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_distances_and_limits_against_all_tables(name: str) -> None:
+def test_distances_and_limits_against_all_tables(name):
     shape, margins = TREES[name]
     rng = np.random.default_rng(len(name))
     query = Margins(frame_of(*shape), *map(list, margins))
@@ -271,7 +268,7 @@ def test_distances_and_limits_against_all_tables(name: str) -> None:
     assert exact >= 1
 
 
-def test_what_is_no_junction_tree() -> None:
+def test_what_is_no_junction_tree():
     rng = np.random.default_rng(1)
     cube = frame_of(2, 2, 2)
     table = table_of(rng, (2, 2, 2), 9)
@@ -285,7 +282,7 @@ def test_what_is_no_junction_tree() -> None:
     assert Cliques.of(Fiber.of([], cube)) is None
 
 
-def test_a_decomposable_model_of_real_size() -> None:
+def test_a_decomposable_model_of_real_size():
     shape = (40, 12, 30)
     table = np.random.default_rng(2).poisson(0.4, size=shape)
     table[0, 0, :] = 0
@@ -305,9 +302,7 @@ def test_a_decomposable_model_of_real_size() -> None:
         ((2, 2, 2, 2), (("a", "b"), ("b", "c"), ("c", "d"), ("a", "d")), 6),
     ],
 )
-def test_a_graver_basis_limits_from_above(
-    shape: tuple[int, ...], margins: tuple[tuple[str, ...], ...], most: int
-) -> None:
+def test_a_graver_basis_limits_from_above(shape, margins, most):
     """1 plus half of the largest norm of the basis, against all tables of sparse fibers; the number of records says less."""
     rng = np.random.default_rng(len(shape) + shape[0])
     largest = 0
@@ -327,7 +322,7 @@ def test_a_graver_basis_limits_from_above(
     assert bounds_by_size(many, int(table.sum()) + 1000 * table.size).worst[1] == most
 
 
-def test_a_graver_basis_limits_within_limits_of_cells_and_sums() -> None:
+def test_a_graver_basis_limits_within_limits_of_cells_and_sums():
     frame = frame_of(3, 3)
     rng = np.random.default_rng(8)
     first = LinearQuery(frame, [[1, 0, 0, 0, 1, 0, 0, 0, 1]], ["diagonal"])
@@ -345,13 +340,13 @@ def test_a_graver_basis_limits_within_limits_of_cells_and_sums() -> None:
     assert seen > 5
 
 
-def lists(table: tuple[int, ...]) -> set[tuple[int, ...]]:
+def lists(table):
     """All databases with a table."""
     n = sum(table)
     return {x for x in product(range(len(table)), repeat=n) if np.array_equal(np.bincount(x, minlength=3), table)}
 
 
-def test_the_distance_of_tables_is_that_of_the_closest_databases() -> None:
+def test_the_distance_of_tables_is_that_of_the_closest_databases():
     tables = [x for x in product(range(4), repeat=3) if sum(x) == 3]
     for x, y in product(tables, tables):
         hamming = min(sum(a != b for a, b in zip(p, q, strict=True)) for p, q in product(lists(x), lists(y)))
@@ -359,14 +354,14 @@ def test_the_distance_of_tables_is_that_of_the_closest_databases() -> None:
         assert record_distance(x, y, "add-remove") == 2 * hamming
 
 
-def test_records_that_come_or_go() -> None:
+def test_records_that_come_or_go():
     start = (1, 2, 0)
     for other in product(range(4), repeat=3):
         assert record_distance(start, other, "add-remove") == sum(abs(a - b) for a, b in zip(start, other, strict=True))
     assert record_distance(start, (1, 1, 0)) is None
 
 
-def test_conforming_pairs_are_those_at_most_so_far_apart() -> None:
+def test_conforming_pairs_are_those_at_most_so_far_apart():
     fiber = Fiber.of([Exact(Totals({"cell": ["p", "q", "r"]}), 3)])
     tables = [x for x in product(range(4), repeat=3) if sum(x) == 3]
     for a in (0, 1, 2, 3):
@@ -397,9 +392,9 @@ TWO = {"a": [0, 1]}
         (lambda: record_distance([1, 2], [1, 2, 3]), "one shape"),
         (lambda: record_distance([-1, 2], [1, 0]), "table must be at least 0"),
         (lambda: record_distance([1], [1], "hamming"), "neighbours must be one of"),
-        (lambda: conforming_pairs([1], 1), "fiber must be a Fiber"),  # type: ignore[arg-type]
+        (lambda: conforming_pairs([1], 1), "fiber must be a Fiber"),
     ],
 )
-def test_arguments(call: Callable[[], object], message: str) -> None:
+def test_arguments(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()

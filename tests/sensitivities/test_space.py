@@ -1,9 +1,6 @@
 """Sensitivity spaces against all pairs of databases, against closed descriptions, and against the paper's numbers."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -16,7 +13,7 @@ from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.privacy import SensitivitySpace, inclusions
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
+from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
 type Ints = npt.NDArray[np.int64]
 type Vectors = set[tuple[int, ...]]
@@ -24,11 +21,11 @@ type Vectors = set[tuple[int, ...]]
 CUBE = {"a": [0, 1, 2], "b": [0, 1, 2], "c": [0, 1, 2]}
 
 
-def margins(rows: int, columns: int) -> Margins:
+def margins(rows, columns):
     return Margins({"r": list(range(rows)), "c": list(range(columns))}, ["r"], ["c"])
 
 
-def both_signs(differences: Ints) -> Vectors:
+def both_signs(differences):
     own = {tuple(row) for row in differences.tolist()}
     assert len(own) == len(differences)
     other = {tuple(-v for v in row) for row in own}
@@ -36,7 +33,7 @@ def both_signs(differences: Ints) -> Vectors:
     return own | other
 
 
-def of_databases(n: int, query: Query, invariants: Query, a: int) -> Vectors:
+def of_databases(n, query, invariants, a):
     """Definition 4: differences of answers over all pairs of databases of n records with the same exact answers."""
     cells = query.frame.size
     databases = np.array(list(product(range(cells), repeat=n)), dtype=np.int64)
@@ -50,7 +47,7 @@ def of_databases(n: int, query: Query, invariants: Query, a: int) -> Vectors:
     return found - {(0,) * query.rows}
 
 
-def two_by_two_moves(rows: int, columns: int) -> Vectors:
+def two_by_two_moves(rows, columns):
     found = set()
     for i, k, j, m in product(range(rows), range(rows), range(columns), range(columns)):
         if i != k and j != m:
@@ -61,7 +58,7 @@ def two_by_two_moves(rows: int, columns: int) -> Vectors:
     return found
 
 
-def three_cycles(rows: int, columns: int) -> Vectors:
+def three_cycles(rows, columns):
     found = set()
     for i, j in product(combinations(range(rows), 3), permutations(range(columns), 3)):
         for turn in (1, 2):
@@ -80,7 +77,7 @@ FRAME = {"a": [0, 1, 2], "b": [0, 1], "side": ("a", ["l", "l", "m"])}
 @pytest.mark.parametrize(
     "invariants", [Margins(FRAME, ["a"], ["b"]), Totals(FRAME, "side"), Totals(FRAME), Margins(FRAME, ["side", "b"])]
 )
-def test_definition_4_by_all_databases(query: Query, invariants: Query) -> None:
+def test_definition_4_by_all_databases(query, invariants):
     # Databases of three records have all differences of three records at most.
     for a in (1, 2, 3):
         space = SensitivitySpace.semi(invariants, a, query)
@@ -91,7 +88,7 @@ def test_definition_4_by_all_databases(query: Query, invariants: Query) -> None:
 
 
 @pytest.mark.parametrize("query", [Identity(FRAME), Margins(FRAME, ["a"], ["b"])])
-def test_differences_of_groups_by_all_databases(query: Query) -> None:
+def test_differences_of_groups_by_all_databases(query):
     nothing = LinearQuery(FRAME, np.zeros((1, 6), dtype=int), ["nothing"])
     assert both_signs(SensitivitySpace.dp(query).differences) == of_databases(2, query, nothing, 1)
     assert both_signs(SensitivitySpace.group(query, 2).differences) == of_databases(3, query, nothing, 2)
@@ -99,7 +96,7 @@ def test_differences_of_groups_by_all_databases(query: Query) -> None:
     assert group.delta("l2") == pytest.approx(np.linalg.norm(group.differences, axis=1).max())
 
 
-def test_records_that_come_or_go() -> None:
+def test_records_that_come_or_go():
     frame = {"cell": [0, 1, 2]}
     part = LinearQuery(frame, [[1, 1, 0]], ["two"])
     for a in (1, 2, 3):
@@ -113,15 +110,15 @@ def test_records_that_come_or_go() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (3, 3), (5, 4)])
-def test_two_way_margins_have_moves_and_cycles(shape: tuple[int, int]) -> None:
+def test_two_way_margins_have_moves_and_cycles(shape):
     moves, cycles = two_by_two_moves(*shape), three_cycles(*shape)
     assert not len(SensitivitySpace.semi(margins(*shape), 1).differences)
     assert both_signs(SensitivitySpace.semi(margins(*shape), 2).differences) == moves
     assert both_signs(SensitivitySpace.semi(margins(*shape), 3).differences) == moves | cycles
 
 
-def test_sensitivities_of_two_way_margins() -> None:
-    def sizes(space: SensitivitySpace) -> list[float]:
+def test_sensitivities_of_two_way_margins():
+    def sizes(space):
         return [space.delta(norm) for norm in ("l1", "l2", "linf")]
 
     for rows, columns in ((3, 3), (4, 6), (300, 200)):
@@ -135,7 +132,7 @@ def test_sensitivities_of_two_way_margins() -> None:
     assert sizes(SensitivitySpace.semi(margins(3, 3), 4)) == [8, 4, 2]
 
 
-def test_the_printed_proposition_32() -> None:
+def test_the_printed_proposition_32():
     printed = SensitivitySpace.semi(margins(3, 3), 3, convention="paper")
     assert both_signs(printed.differences) == two_by_two_moves(3, 3)
     assert [printed.delta(norm) for norm in ("l1", "l2", "linf")] == [4, 2, 1]
@@ -147,7 +144,7 @@ def test_the_printed_proposition_32() -> None:
     assert printed.corrected.hull.gauge(printed.corrected.coordinates(cycle))[0] == pytest.approx(1)
 
 
-def test_totals_hold_multiple_substitutions() -> None:
+def test_totals_hold_multiple_substitutions():
     totals = Totals({"county": list("pqrst"), "state": ("county", list("xxyyy"))}, "state")
     space = SensitivitySpace.semi(totals, 2)
     assert [space.delta(norm) for norm in ("l1", "l2", "linf")] == [4, pytest.approx(2 * math.sqrt(2)), 2]
@@ -160,7 +157,7 @@ def test_totals_hold_multiple_substitutions() -> None:
     assert not len(SensitivitySpace.semi(lone, 2).differences)
 
 
-def test_three_way_tables() -> None:
+def test_three_way_tables():
     pairs = Margins(CUBE, ["a", "b"], ["a", "c"], ["b", "c"])
     # 27 moves of norm 8 and 54 of norm 12, as the Markov basis.
     assert [len(SensitivitySpace.semi(pairs, a).differences) for a in (3, 4, 5, 6)] == [0, 27, 27, 81]
@@ -169,15 +166,15 @@ def test_three_way_tables() -> None:
     assert np.all(Invariants(pairs).matrix @ space.differences.T == 0)
 
 
-def random_fiber(rng: np.random.Generator, shape: tuple[int, ...], *kept: list[str]) -> Fiber:
+def random_fiber(rng, shape, *kept):
     frame = {name: list(range(size)) for name, size in zip("abc", shape, strict=False)}
     table = rng.integers(0, 3, size=shape) * (rng.random(shape) < 0.5)
     return Fiber.of([Exact(Margins(frame, own), Margins(frame, own).apply(table)) for own in kept])
 
 
-def test_differences_realised_in_a_fiber() -> None:
+def test_differences_realised_in_a_fiber():
     rng = np.random.default_rng(2)
-    cases: list[tuple[tuple[int, ...], tuple[list[str], ...]]] = [((3, 3), (["a"], ["b"]))] * 6
+    cases = [((3, 3), (["a"], ["b"]))] * 6
     cases += [((2, 2, 2), (["a"], ["b"], ["c"]))] * 6 + [((2, 2, 3), (["a", "b"], ["b", "c"]))] * 8
     fewer = 0
     for shape, kept in cases:
@@ -191,7 +188,7 @@ def test_differences_realised_in_a_fiber() -> None:
     assert fewer > 10
 
 
-def test_bounds_of_cells_take_differences_away() -> None:
+def test_bounds_of_cells_take_differences_away():
     frame = {"r": [0, 1], "c": [0, 1, 2]}
     exact = [Exact(Margins(frame, ["r"]), [3, 4]), Exact(Margins(frame, ["c"]), [2, 2, 3])]
     corner = Exact(LinearQuery(frame, sp.csr_array([[1, 0, 0, 0, 0, 0]]), ["corner"]), [0], sign="<=")
@@ -200,7 +197,7 @@ def test_bounds_of_cells_take_differences_away() -> None:
     assert both_signs(space.differences) == {z for z in two_by_two_moves(2, 3) if z[0] == 0}
 
 
-def test_the_span_is_orthonormal_and_holds_all_differences() -> None:
+def test_the_span_is_orthonormal_and_holds_all_differences():
     weighted = LinearQuery({"x": list(range(5))}, [[1] * 5, [0, 1, 2, 3, 9]], ["n", "w"])
     spaces = [
         SensitivitySpace.semi(margins(3, 4), 3),
@@ -217,13 +214,13 @@ def test_the_span_is_orthonormal_and_holds_all_differences() -> None:
     assert spaces[2].rank < spaces[2].noise_space.dimension
 
 
-def test_the_hull_is_the_unit_ball_of_the_differences() -> None:
+def test_the_hull_is_the_unit_ball_of_the_differences():
     space = SensitivitySpace.semi(margins(3, 3), 3)
     assert space.hull.dimension == 4
     np.testing.assert_allclose(space.hull.gauge(space.coordinates(space.differences)).max(), 1.0)
 
 
-def test_inclusions_of_proposition_24() -> None:
+def test_inclusions_of_proposition_24():
     pairs = Margins({"a": [0, 1], "b": [0, 1], "c": [0, 1]}, ["a", "b"], ["b", "c"])
     table = {"r": [0, 1, 2], "c": [0, 1]}
     for space in [
@@ -263,13 +260,13 @@ FULL = Fiber.of([Exact(PAIRS, PAIRS.apply(np.random.default_rng(3).integers(3, 9
         (lambda: SensitivitySpace.semi(Totals({"x": list(range(200))}), 2).differences, "too many to list"),
         (lambda: SensitivitySpace.semi(PAIRS, 2, realised_in=FULL).differences, "Leave out realised_in"),
         (lambda: SensitivitySpace.semi(Margins(CUBE, ["a"]), 2, realised_in=FULL), "fiber of these invariants"),
-        (lambda: inclusions(3), "semi must be a SensitivitySpace"),  # type: ignore[arg-type]
+        (lambda: inclusions(3), "semi must be a SensitivitySpace"),
         (
             lambda: inclusions(SensitivitySpace.semi(margins(2, 2), 2, Totals(margins(2, 2).frame))),
             "same answers on all databases",
         ),
     ],
 )
-def test_bad_input(call: Callable[[], object], message: str) -> None:
+def test_bad_input(call, message):
     with pytest.raises((TypeError, ValueError, NotImplementedError), match=message):
         call()
