@@ -43,30 +43,18 @@ INVARIANTS = {
 def by_enumeration(invariants):
     """Cells from which one record can move elsewhere, and in which one can come, with all exact values kept: by tables."""
     cells, query = invariants.frame.size, invariants.query
-    one = [np.eye(cells, dtype=np.int64)[i].reshape(invariants.frame.shape) for i in range(cells)]
-    seen = [query.apply(x) for x in one]
-    empty = query.apply(np.zeros(invariants.frame.shape, dtype=np.int64))
+    *seen, empty = (query.apply(x.reshape(invariants.frame.shape)) for x in np.eye(cells + 1, cells, dtype=np.int64))
     pairs = {(i, j) for i, j in itertools.permutations(range(cells), 2) if np.array_equal(seen[i], seen[j])}
-    return (
-        {i for i, _ in pairs},
-        {i for i in range(cells) if np.array_equal(seen[i], empty)},
-        len(pairs) == cells * (cells - 1) > 0,
-    )
+    come = {i for i in range(cells) if np.array_equal(seen[i], empty)}
+    return {i for i, _ in pairs}, come, len(pairs) == cells * (cells - 1) > 0
 
 
 @pytest.mark.parametrize("name", INVARIANTS)
-def test_in_which_cells_one_record_can_change(name):
-    invariants = Invariants(INVARIANTS[name])
-    move, come, alike = by_enumeration(invariants)
-    assert alone(invariants) == (invariants.frame.size, len(move), len(come), alike)
-
-
-@pytest.mark.parametrize("name", INVARIANTS)
-def test_every_sentence_is_true(name):
+def test_in_which_cells_one_record_can_change_and_that_every_sentence_is_true(name):
     """The sentences of lattice noise: who can change alone, at what loss by the law, how many must change together."""
     invariants = Invariants(INVARIANTS[name])
-    move, come, alike = by_enumeration(invariants)
-    cells = invariants.frame.size
+    (move, come, alike), cells = by_enumeration(invariants), invariants.frame.size
+    assert alone(invariants) == (cells, len(move), len(come), alike)
     text = bdp.LatticeLaplace(invariants, epsilon=0.3).guarantee.person
     costs = [float(value) for value in re.findall(rf"costs at most epsilon = {NUMBER}", text)]
     # Mass exp(-0.3 |z|_1): a record that moves is 2 apart, one that comes is 1 apart.
@@ -86,17 +74,13 @@ def test_every_sentence_is_true(name):
             assert "only changes of several records together" in text
         return
     assert ("from one cell to any other costs" in text) == alike
-    assert ("between two cells that count towards the same exact values costs" in text) == (
-        len(move) == cells and not alike
-    )
-    some = re.search(r"In (\d+) of (\d+) cells one person's record can move", text)
-    assert (some is not None) == (0 < len(move) < cells)
-    if some:
-        assert (int(some[1]), int(some[2])) == (len(move), cells)
-    where = re.search(r"Adding or removing one in (\d+) of (\d+) cells, which no exact value counts, costs", text)
-    assert (where is not None) == (0 < len(come) < cells)
-    if where:
-        assert (int(where[1]), int(where[2])) == (len(come), cells)
+    same = "between two cells that count towards the same exact values costs" in text
+    assert same == (len(move) == cells and not alike)
+    for which, words in (
+        (move, r"In (\d+) of (\d+) cells one person's record can move"),
+        (come, r"Adding or removing one in (\d+) of (\d+) cells, which no exact value counts, costs"),
+    ):
+        assert re.findall(words, text) == [(str(len(which)), str(cells))] * (0 < len(which) < cells)
     # What is not protected is said of moves unless all are possible, and of additions unless all are.
     assert text.count(UNPROTECTED) == (not alike) + (len(come) < cells)
 
@@ -113,14 +97,12 @@ def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name, neighbours
         bdp.ExtendedLaplace(query, epsilon=1.0, neighbours=neighbours),
         bdp.KNorm(query, epsilon=0.7, neighbours=neighbours),
     ):
-        text = mechanism.guarantee.person
-        stated = re.findall(rf"costs at most (?:epsilon|mu) = {NUMBER}", text)
+        stated = re.findall(rf"costs at most (?:epsilon|mu) = {NUMBER}", mechanism.guarantee.person)
         assert len(stated) == bool(kept)
         if not kept:
             continue
         z = np.array([np.eye(a.shape[1])[i] - np.eye(a.shape[1])[j] for i, j in kept])
-        shaped = z.reshape(-1, *mechanism.frame.shape)
-        own = mechanism.answer_invariants.coordinates(shaped)
+        own = mechanism.answer_invariants.coordinates(z.reshape(-1, *mechanism.frame.shape))
         if isinstance(mechanism, bdp.ProjectedGaussian):
             worst = np.linalg.norm(z, axis=1).max() / mechanism.sigma
         elif isinstance(mechanism, bdp.ExtendedLaplace):
@@ -132,15 +114,13 @@ def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name, neighbours
 
 def test_what_is_protected_comes_first():
     # Add-remove neighbours are told apart by the total; what is protected loses more.
-    text = str(bdp.ExtendedLaplace(bdp.Totals(labels(2, 2)), epsilon=1.0, neighbours="add-remove").guarantee)
-    flat = " ".join(text.split())
+    mechanism = bdp.ExtendedLaplace(bdp.Totals(labels(2, 2)), epsilon=1.0, neighbours="add-remove")
+    flat = " ".join(str(mechanism.guarantee).split())
     losses = [float(value) for value in re.findall(rf"epsilon = {NUMBER}", flat)]
     assert losses[0] > 1.2
     assert losses[-1] == 1.0
-    places = [
-        flat.index(own) for own in ("Moving one person's record", "one record moved between", "neighbouring tables")
-    ]
-    assert places == sorted(places)
+    words = ["Moving one person's record", "one record moved between", "neighbouring tables"]
+    assert sorted(words, key=flat.index) == words
 
 
 FREE, SQUARE, LINE = labels(3), bdp.Margins(labels(3, 3), ["a"], ["b"]), bdp.Totals(labels(4))
@@ -200,15 +180,12 @@ def test_sentences_of_several_releases(make_rng):
     assert "costs at most mu = 0.5;" in bdp.compose(one, again).guarantee.person
 
 
-def test_a_loss_is_never_bare_while_the_noise_is_not_certified():
+def test_a_loss_is_never_bare_and_files_of_older_versions_have_no_such_sentence():
     stated = Guarantee(
         "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=SamplerStatement("Gibbs", 9)
     )
     person = with_person(stated, Invariants(INVARIANTS["total"])).person
     assert "costs at most target epsilon = 0.5 (approximate, 9 sweeps of Gibbs, convergence not certified)" in person
-
-
-def test_files_of_older_versions_have_no_such_sentence():
     guarantee = bdp.LatticeLaplace(INVARIANTS["total"], epsilon=0.25).guarantee
     old = {key: value for key, value in guarantee.to_dict().items() if key not in ("person", "about")}
     read = Guarantee.from_dict(old)
