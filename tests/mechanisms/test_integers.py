@@ -97,7 +97,7 @@ def test_lattice_gaussian_keeps_its_approximate_promise():
     mechanism = LatticeGaussian(invariants, epsilon=1.0, delta=1e-3, sensitivity=2.0)
     points = lattice_points(invariants.matrix.toarray(), 40)
     mass = law_on(points, "gaussian", mechanism.sigma)
-    moved = {tuple(p): m for p, m in zip((points + [1, -1, 0, -1, 1, 0]).tolist(), mass, strict=True)}
+    moved = {tuple(p): m for p, m in zip((points + np.array([1, -1, 0, -1, 1, 0])).tolist(), mass, strict=True)}
     other = np.array([moved.get(tuple(p), 0.0) for p in points.tolist()])
     assert 1e-5 < np.maximum(mass - math.e * other, 0.0).sum() < 1e-3
     guarantee = mechanism.guarantee

@@ -20,6 +20,7 @@ from tests.refusals import refused
 
 BOUNDS = [(-3.0, 3.0), (-4.5, 4.5)]
 TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
+NAMES, OF_PEOPLE = ["height", "weight"], np.array([[1.0, 0.5], [0.5, 2.0]])
 
 
 def test_bounds_and_scales_of_table_1():
@@ -30,8 +31,7 @@ def test_bounds_and_scales_of_table_1():
     assert np.allclose(release.largest, 50 * np.array([36, 81]) / (4 * 49))
     edge = np.sqrt(release.matrix[0, 0] * release.matrix[1, 1])
     assert release.bounds(0, 1) == pytest.approx((-edge, edge))
-    assert release.guarantee.parameters["epsilon"] == 1.0
-    assert release.guarantee.parameters["sensitivity"] == pytest.approx((36 + 81 + 54) / 50)
+    assert release.guarantee.parameters == pytest.approx({"epsilon": 1.0, "sensitivity": (36 + 81 + 54) / 50})
 
 
 def test_truncated_elements_have_their_share_of_epsilon():
@@ -40,19 +40,16 @@ def test_truncated_elements_have_their_share_of_epsilon():
     release = mechanism.release(TRUTH, rng=np.random.default_rng(2))
     for (i, j), part, size in zip([(0, 0), (0, 1), (1, 1)], parts, [36, 54, 81], strict=True):
         low, high = release.bounds(i, j)
-        true = truncated_epsilon(release.scales[i, j], high - low, size / 80)
-        assert true == pytest.approx(part, rel=1e-8)
-    paper = CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper")
-    stated = paper.release(TRUTH, rng=np.random.default_rng(2)).guarantee
-    assert stated.parameters["epsilon"] > 1.05
+        assert truncated_epsilon(release.scales[i, j], high - low, size / 80) == pytest.approx(part, rel=1e-8)
+    assert PAPER.release(TRUTH, rng=np.random.default_rng(2)).guarantee.parameters["epsilon"] > 1.05
 
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 def test_covariance_is_drawn_given_the_released_variances(rule):
-    """600 releases (300 truncated): the cdf of each element at its value is uniform (Kolmogorov-Smirnov, 1e-4), atoms spread out."""
+    """300 releases: the cdf of each element at its value is uniform (Kolmogorov-Smirnov, 1e-3), atoms spread out."""
     mechanism, rng = CovarianceMatrix(6.0, 200, BOUNDS, rule=rule), np.random.default_rng(5)
     uniform = [[], [], []]
-    for _ in range(600):
+    for _ in range(300):
         release = mechanism.release(TRUTH, rng)
         for k, (i, j) in enumerate([(0, 0), (0, 1), (1, 1)]):
             low, high = release.bounds(i, j)
@@ -65,20 +62,22 @@ def test_covariance_is_drawn_given_the_released_variances(rule):
                 share = rng.uniform(0, noise.cdf(low)) if y <= low else rng.uniform(noise.cdf(high), 1)
             uniform[k].append(float(share))
         assert abs(release.correlation[0, 1]) <= 1.0
-        if rule == "truncated" and len(uniform[0]) == 300:
-            break  # solving for a scale a release takes time
     for sample in uniform:
-        assert stats.kstest(sample, "uniform").pvalue > 1e-4
+        assert stats.kstest(sample, "uniform").pvalue > 1e-3
+
+
+def zero_variance():
+    """A release whose first variance came out as 0, so that nothing is known of the covariance."""
+    mechanism = CovarianceMatrix(0.001, 20, BOUNDS, NAMES)
+    made = (mechanism.release(OF_PEOPLE, rng=k) for k in range(30))
+    return next(own for own in made if own.matrix[0, 0] == 0.0 < own.matrix[1, 1])
 
 
 def test_a_variance_of_zero_leaves_no_covariance():
-    mechanism, rng = CovarianceMatrix(0.001, 20, BOUNDS), np.random.default_rng(1)
-    releases = [mechanism.release(TRUTH, rng) for _ in range(30)]
-    found = next(r for r in releases if r.matrix[0, 0] == 0.0)
-    assert found.matrix[0, 1] == 0.0
-    assert found.scales[0, 1] == 0.0
+    found = zero_variance()
+    assert (found.matrix[0, 1], found.scales[0, 1]) == (0.0, 0.0)
     assert np.isnan(found.correlation[0, 1])
-    with pytest.raises(ValueError, match="variance of statistic 1 is 0"):
+    with pytest.raises(ValueError, match="variance of height is 0"):
         found.repaired()
 
 
@@ -121,12 +120,9 @@ test_bad_input = refused(
 )  # fmt: skip
 
 
-NAMES = ["height", "weight"]
-OF_PEOPLE = np.array([[1.0, 0.5], [0.5, 2.0]])
-MATRIX = CovarianceMatrix(3.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
-PAPER = CovarianceMatrix(
-    1.0, 200, [(-3.0, 3.0)] * 2, NAMES, rule="truncated", parts=[0.5, 0.3, 0.2], convention="paper"
-)
+MATRIX = CovarianceMatrix(3.0, 200, BOUNDS, NAMES)
+OF_PAPER = {"rule": "truncated", "parts": [0.5, 0.3, 0.2], "convention": "paper"}
+PAPER = CovarianceMatrix(1.0, 200, [(-3.0, 3.0)] * 2, NAMES, **OF_PAPER)
 ONE = CovarianceMatrix(2.0, 100, [(-3.0, 3.0)])
 BY_HAND = CovarianceRelease(
     [[1.0, 0.4, -0.2], [0.4, 2.0, 0.3], [-0.2, 0.3, 0.5]],
@@ -137,19 +133,12 @@ BY_HAND = CovarianceRelease(
 )
 
 
-def without_variance():
-    """A release whose first variance came out as 0, so that nothing is known of the covariance."""
-    mechanism = CovarianceMatrix(0.001, 20, [(-3.0, 3.0), (-4.5, 4.5)], NAMES)
-    made = (mechanism.release(OF_PEOPLE, rng=k) for k in range(30))
-    return next(own for own in made if own.matrix[0, 0] == 0.0 < own.matrix[1, 1])
-
-
 RELEASES = {
     "clipped": lambda: MATRIX.release(OF_PEOPLE, rng=1),
     "truncated": lambda: PAPER.release(OF_PEOPLE, rng=2),
     "at a bound": lambda: CovarianceRelease([[0.9, 0.9], [0.9, 3.0]], [[0.2, 0.3], [0.3, 0.4]], [8.0, 3.0], 50, NAMES),
     "one variable": lambda: ONE.release([[1.0]], rng=3),
-    "a variance of 0": without_variance,
+    "a variance of 0": zero_variance,
     "by hand": lambda: BY_HAND,
     "published": lambda: MATRIX.release(OF_PEOPLE),
 }
@@ -158,9 +147,12 @@ RELEASES = {
 @pytest.mark.parametrize("kind", ["truncated", "one variable", "a variance of 0", "published"])
 def test_what_is_written_is_read(kind, tmp_path):
     release = RELEASES[kind]()
-    release.to_netcdf(tmp_path / "r.nc")
-    release.to_csv(tmp_path / "r")
-    for again in (bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "r")):
+    read = [bdp.Release.from_dataset(release.to_dataset())]
+    if kind == "truncated":
+        release.to_netcdf(tmp_path / "r.nc")
+        release.to_csv(tmp_path / "r")
+        read = [bdp.Release.from_netcdf(tmp_path / "r.nc"), bdp.Release.from_csv(tmp_path / "r")]
+    for again in read:
         assert again == release
         own = CovarianceRelease.of(again)
         for array in ("matrix", "scales", "largest"):
@@ -175,9 +167,8 @@ def test_elements_have_labels():
     assert release.coords == {"element": ["height:height", "height:weight", "weight:weight"]}
     assert float(release.values.sel(element="height:weight")) == release.matrix[0, 1] == release.matrix[1, 0]
     assert variables_of(element_frame(["a", "b:c", ":", "a:a"])) == ("a", "b:c", ":", "a:a")
-    assert variables_of(bdp.Frame.of({"element": ["a:a", "a:b", "b:c"]})) is None
-    assert variables_of(bdp.Frame.of({"element": [1, 2, 3]})) is None
-    assert variables_of(bdp.Frame.of({"statistic": ["a:a"]})) is None
+    for labels in ({"element": ["a:a", "a:b", "b:c"]}, {"element": [1, 2, 3]}, {"statistic": ["a:a"]}):
+        assert variables_of(bdp.Frame.of(labels)) is None
 
 
 def by_hand(release, truth):
@@ -223,30 +214,25 @@ def test_observed_likelihood(kind, tmp_path):
 RELEASED = MATRIX.release(OF_PEOPLE, rng=1)
 
 
-@pytest.fixture(scope="module")
-def posterior():
-    with pm.Model():
-        variances = pm.HalfNormal("variances", 2.0, shape=2)
-        rho = pm.Uniform("rho", -1.0, 1.0)
-        covariance = rho * pt.sqrt(variances[0] * variances[1])
-        bdp.observe(RELEASED, pt.stack([pt.stack([variances[0], covariance]), pt.stack([covariance, variances[1]])]))
-        return bdp.sample(draws=1000, tune=600, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
-
-
 @pytest.mark.system
-def test_posterior_against_quadrature(posterior):
+def test_posterior_against_quadrature_and_summary():
     """Means of both variances and the correlation, each within 4.2 standard errors (false alarm below 1e-4 in all)."""
     v, rho = (np.arange(300) + 0.5) * 0.02, (np.arange(201) + 0.5) / 100.5 - 1.0
     first, second = (
         stats.laplace(v, RELEASED.scales[k, k]).pdf(RELEASED.matrix[k, k]) * stats.halfnorm(scale=2.0).pdf(v)
         for k in (0, 1)
     )
-    assert 0.0 < RELEASED.matrix[0, 0] < RELEASED.largest[0]
-    assert 0.0 < RELEASED.matrix[1, 1] < RELEASED.largest[1]
+    assert np.all((np.diag(RELEASED.matrix) > 0.0) & (np.diag(RELEASED.matrix) < RELEASED.largest))
     assert abs(RELEASED.matrix[0, 1]) < RELEASED.bounds(0, 1)[1]
     covariances = rho[:, None, None] * np.sqrt(np.outer(v, v))
     weight = first[:, None] * second * stats.laplace(covariances, RELEASED.scales[0, 1]).pdf(RELEASED.matrix[0, 1])
     weight /= weight.sum()
+    with pm.Model():
+        variances = pm.HalfNormal("variances", 2.0, shape=2)
+        correlation = pm.Uniform("rho", -1.0, 1.0)
+        covariance = correlation * pt.sqrt(variances[0] * variances[1])
+        bdp.observe(RELEASED, pt.stack([pt.stack([variances[0], covariance]), pt.stack([covariance, variances[1]])]))
+        posterior = bdp.sample(draws=1000, tune=600, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
     drawn = posterior["posterior"].to_dataset()
     for values, axis, name in ((v, 1, "variances"), (v, 2, "variances"), (rho, 0, "rho")):
         mass = weight.sum(axis=tuple({0, 1, 2} - {axis}))
@@ -255,10 +241,6 @@ def test_posterior_against_quadrature(posterior):
         ess = ess_bulk(draws)
         assert ess > 200
         assert abs(draws.mean() - mean) < 4.2 * np.sqrt(float(mass @ (values - mean) ** 2) / ess), (name, axis)
-
-
-@pytest.mark.system
-def test_summary(posterior):
     row = bdp.summary(posterior).loc[("true_statistic", "element=height:weight")]
     assert row["published"] == RELEASED.matrix[0, 1]
     assert bdp.Release.from_dataset(posterior["release"].to_dataset()) == RELEASED
@@ -297,15 +279,11 @@ test_what_a_release_may_not_state = refused(
 )  # fmt: skip
 
 
-def test_a_file_of_something_else_is_refused(tmp_path):
-    other = m.TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
-    other.to_netcdf(tmp_path / "r.nc")
+def test_files_of_something_else_and_bounds_that_are_not_those_of_the_released_variances(tmp_path):
+    """Somebody else may publish a matrix; the law of a covariance follows from the variances beside it."""
+    m.TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1).to_netcdf(tmp_path / "other.nc")
     with pytest.raises(ValueError, match=r"needs a mechanism 'covariance-matrix'.*got 'truncated-laplace'"):
-        CovarianceRelease.from_netcdf(tmp_path / "r.nc")
-
-
-def test_bounds_that_are_not_those_of_the_released_variances(tmp_path):
-    """A matrix that somebody else has published: the law of a covariance follows from the variances beside it."""
+        CovarianceRelease.from_netcdf(tmp_path / "other.nc")
     BY_HAND.to_netcdf(tmp_path / "r.nc")
     with h5py.File(tmp_path / "r.nc", "r+") as file:
         [measured] = json.loads(file.attrs["measurements"])
@@ -317,7 +295,7 @@ def test_bounds_that_are_not_those_of_the_released_variances(tmp_path):
 
 def test_two_releases_of_one_matrix(tmp_path):
     """Epsilons add up; a file of both is checked part by part."""
-    other = CovarianceMatrix(1.0, 200, [(-3.0, 3.0), (-4.5, 4.5)], NAMES).release(OF_PEOPLE, rng=8)
+    other = CovarianceMatrix(1.0, 200, BOUNDS, NAMES).release(OF_PEOPLE, rng=8)
     whole = as_one([RELEASED, other])
     assert whole.guarantee.parameters["epsilon"] == pytest.approx(4.0)
     whole.to_netcdf(tmp_path / "both.nc")
