@@ -29,12 +29,12 @@ WEIGHTED = LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 3, -
 PURE = {"epsilon": 1.0}
 
 CASES = [
-    (CELLS, [Margins(TABLE, ["county"], ["education"])]),
-    (CELLS, [WEIGHTED]),
-    (COUNTIES, [Totals(TABLE, by="state")]),
-    (COUNTIES, [Margins(TABLE, ["education"])]),
-    (COUNTIES + Totals(TABLE), [Totals(TABLE)]),
-    (Totals(TABLE), [LinearQuery(TABLE, [[1, 0, 0, 0, 0, 0, 0, 0]], ["first"])]),
+    (CELLS, Margins(TABLE, ["county"], ["education"])),
+    (CELLS, WEIGHTED),
+    (COUNTIES, Totals(TABLE, by="state")),
+    (COUNTIES, Margins(TABLE, ["education"])),
+    (COUNTIES + Totals(TABLE), Totals(TABLE)),
+    (Totals(TABLE), LinearQuery(TABLE, [[1, 0, 0, 0, 0, 0, 0, 0]], ["first"])),
 ]
 
 
@@ -48,18 +48,19 @@ def rounded_first(answers, rng):
 
 def dense_projection(query, invariants):
     """Onto the image of the null space of the invariants, by singular values; nothing of the package but the matrices."""
-    rows = np.vstack([part.matrix.toarray() for part in invariants]).astype(float)
-    image = query.matrix.toarray() @ scipy.linalg.null_space(rows)
-    basis = scipy.linalg.orth(image, rcond=1e-10)
+    rows = invariants.matrix.toarray().astype(float)
+    basis = scipy.linalg.orth(query.matrix.toarray() @ scipy.linalg.null_space(rows), rcond=1e-10)
     return basis @ basis.T
 
 
+EVERY_CASE = pytest.mark.parametrize(("query", "invariants"), CASES)
+
+
 @pytest.mark.parametrize("mechanism", [multiplicative, rounded_first])
-@pytest.mark.parametrize(("query", "invariants"), CASES)
+@EVERY_CASE
 def test_projecting_any_function_is_the_formula_of_the_theorem(query, invariants, mechanism, make_rng):
     made = project(mechanism, query, invariants, loss=PURE, grid=2.0**-30)
-    released = made.release_values(TABLE, make_rng(3))
-    answers = query.apply(TABLE.values)
+    released, answers = made.release_values(TABLE, make_rng(3)), query.apply(TABLE.values)
     noisy = mechanism(answers, make_rng(3))
     expected = answers.ravel() + dense_projection(query, invariants) @ (noisy - answers).ravel()
     np.testing.assert_allclose(released.values.values.ravel(), expected, atol=1e-7)
@@ -68,7 +69,7 @@ def test_projecting_any_function_is_the_formula_of_the_theorem(query, invariants
 
 
 # With c the coordinates of the answers, c -> 3 c triples what is free of them: A + 2 P A, whatever the basis.
-@pytest.mark.parametrize(("query", "invariants"), CASES)
+@EVERY_CASE
 def test_extending_a_function_adds_what_the_invariants_determine(query, invariants):
     made = extend(lambda coordinates, rng: 3.0 * coordinates, query, invariants, loss=PURE, grid=2.0**-30)
     released = made.release_values(TABLE)
@@ -79,16 +80,14 @@ def test_extending_a_function_adds_what_the_invariants_determine(query, invarian
 
 
 @pytest.mark.parametrize("framework", [project, extend])
-@pytest.mark.parametrize(("query", "invariants"), CASES)
+@EVERY_CASE
 def test_exact_answers_are_met_exactly(framework, query, invariants, make_rng):
     made = framework(lambda values, rng: values + rng.standard_cauchy(values.shape), query, invariants, loss=PURE)
-    relations = made.answer_invariants
-    answers = query.apply(TABLE.values)
-    for seed in range(20):
+    for seed in range(6):
         released = made.release_values(TABLE, make_rng(seed))
-        change = released.values.values - answers
+        change = released.values.values - query.apply(TABLE.values)
         assert np.any(change)
-        assert not np.any(relations.matrix @ change.ravel())
+        assert not np.any(made.answer_invariants.matrix @ change.ravel())
     for part in released.exact:
         np.testing.assert_array_equal(part.values, part.query.apply(TABLE.values))
 
@@ -100,16 +99,16 @@ COUNTY = {"county": ["Alpha", "Beta", "Gamma"]}
 # probabilities, and Theorem 3.1 can be checked to rounding: for neighbours that share the invariant, and (where the count
 # of Alpha is exact) for those that do not.
 @pytest.mark.parametrize(
-    ("invariants", "released"), [(Totals(COUNTY), 61), (LinearQuery(COUNTY, [[1, 0, 0]], ["Alpha"]), 25)]
+    ("invariants", "released"), [(Totals(COUNTY), 37), (LinearQuery(COUNTY, [[1, 0, 0]], ["Alpha"]), 16)]
 )
 def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(invariants, released):
-    outputs = np.array(list(product(range(5), repeat=3)), dtype=float)
+    outputs = np.array(list(product(range(4), repeat=3)), dtype=float)
     epsilon = 0.7
 
     def masses(answers):
-        # Utility -|y - x|_1 - (y_0 - x_0)**2 / 8: not additive, as outputs are limited to 0..4.
+        # Utility -|y - x|_1 - (y_0 - x_0)**2 / 8: not additive, as outputs are limited to 0..3.
         utility = -np.abs(outputs - answers).sum(axis=1) - (outputs[:, 0] - answers[0]) ** 2 / 8
-        spread = 2.0 + 7 / 8  # how much one substituted record changes it, at most, for counts within 0..4
+        spread = 2.0 + 5 / 8  # how much one substituted record changes it, at most, for counts within 0..3
         weights = np.exp(epsilon * utility / (2 * spread))
         return weights / weights.sum()
 
@@ -124,19 +123,19 @@ def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(
             found[free] = found.get(free, 0.0) + mass
         return found
 
-    tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1), (0, 3, 0), (0, 2, 1)]}
-    assert [len(own) for own in tables.values()] == [released] * 5  # of 125 outputs: the others differ in what is exact
+    tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1), (0, 2, 1)]}
+    assert [len(own) for own in tables.values()] == [released] * 4  # of 64 outputs: the others differ in what is exact
     moved = 0
     for one, other in product(tables, repeat=2):
         if np.abs(np.subtract(one, other)).sum() == 2:
             ratios = [math.log(tables[one][y] / tables[other][y]) for y in tables[one]]
             assert 0.01 < max(ratios) <= epsilon + 1e-12
             moved += 1
-    assert moved >= 8
+    assert moved >= 6
     assert sum(tables[1, 2, 0].values()) == pytest.approx(1.0)
 
 
-# Covariances of 40,000 draws: within 6 standard errors, 36 or fewer entries each (below 1e-6 in all); Student noise with
+# Covariances of 15,000 draws: within 6 standard errors, 36 or fewer entries each (below 1e-6 in all); Student noise with
 # 12 degrees of freedom has fourth moments, and a kurtosis of 3.75.
 @pytest.mark.parametrize(
     ("noise", "variance", "kurtosis"),
@@ -150,8 +149,8 @@ def test_additive_noise_keeps_its_mean_and_has_the_projected_covariance(
     noise, variance, kurtosis, invariants, make_rng
 ):
     made = project(noise, CELLS, invariants, loss=PURE, additive=True)
-    draws = made.noise(make_rng(7), 40_000).reshape(-1, 8)
-    expected = variance * dense_projection(CELLS, [invariants])
+    draws = made.noise(make_rng(7), 15_000).reshape(-1, 8)
+    expected = variance * dense_projection(CELLS, invariants)
     assert np.max(np.abs(draws.mean(axis=0)) / np.sqrt(np.diag(expected) / len(draws))) < 6
     spread = np.sqrt((kurtosis - 1) * np.outer(np.diag(expected), np.diag(expected)) / len(draws))
     assert np.max(np.abs(draws.T @ draws / len(draws) - expected) / spread) < 6
@@ -192,10 +191,8 @@ def test_a_mechanism_may_take_the_table_but_not_change_it(make_rng):
 )
 def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, of_two):
     stated = project(multiplicative, CELLS, Margins(TABLE, ["county"], ["education"]), loss=loss).guarantee
-    assert stated.kind == kind
-    assert stated.parameters == {**loss, "sensitivity": 2.0}
-    assert [dict(row.loss) for row in stated.pairs] == [loss, pytest.approx(of_two)]
-    assert [row.size for row in stated.pairs] == [2.0, 4.0]
+    assert (stated.kind, stated.parameters) == (kind, {**loss, "sensitivity": 2.0})
+    assert [(row.size, dict(row.loss)) for row in stated.pairs] == [(2.0, loss), (4.0, pytest.approx(of_two))]
     law = project(DiscreteLaplace(2.0), CELLS, Totals(TABLE), loss=loss, additive=True).guarantee
     text, of_law = (" ".join(str(own).split()) for own in (stated, law))
     assert ("no protection by this bound" in text) == (loss.get("delta") == 0.6)
@@ -205,22 +202,17 @@ def test_the_guarantee_is_the_stated_loss_and_that_of_groups(loss, kind, of_two)
         ("drawn exactly from its law", False, True),
     ):
         assert (words in text, words in of_law) == (given, known)
-
-
-def test_add_remove_neighbours_are_one_record_apart():
-    stated = project(multiplicative, CELLS, Totals(TABLE), loss=PURE, neighbours="add-remove").guarantee
-    assert [(row.size, row.loss["epsilon"]) for row in stated.pairs] == [(1.0, 1.0), (2.0, 2.0)]
-    assert "one record is added or removed" in stated.pairs[0].relation
+    more = project(multiplicative, CELLS, Totals(TABLE), loss=loss, neighbours="add-remove").guarantee
+    assert [(row.size, dict(row.loss)) for row in more.pairs] == [(1.0, loss), (2.0, pytest.approx(of_two))]
+    assert "one record is added or removed" in more.pairs[0].relation
 
 
 def test_releases_say_whether_they_are_simulated_and_which_cells_are_determined(make_rng):
     table = TABLE.copy(data=[[15, 1], [20, 10], [0, 0], [7, 8]])
     made = project(multiplicative, CELLS, COUNTIES, loss=PURE)
     simulated, real = made.release_values(table, make_rng(1)), made.release_values(table)
-    assert simulated.guarantee.simulated
-    assert not real.guarantee.simulated
-    told = ("county=Gamma, education=Low", "county=Gamma, education=High")
-    assert real.guarantee.determined_cells == told
+    assert (simulated.guarantee.simulated, real.guarantee.simulated) == (True, False)
+    assert real.guarantee.determined_cells == ("county=Gamma, education=Low", "county=Gamma, education=High")
     assert made.guarantee.determined_cells == ()
     np.testing.assert_array_equal(real.values.values * 2.0**20 % 1, 0)
     assert not np.array_equal(real.values, made.release_values(table).values)
@@ -287,28 +279,18 @@ def best_error(counts, epsilon, delta):
 
     Deltas are those of each output alone, which is weaker than (epsilon, delta): the program's mechanisms are more than all.
     """
-    outputs = np.linspace(0, counts, 2 * counts + 1)
-    n, m = counts + 1, len(outputs)
-    size = n * m + 1  # probabilities, and the worst error
-    rows, limits = [], []
-    for x in range(n):
-        row = np.zeros(size)
-        row[x * m : (x + 1) * m] = (outputs - x) ** 2
-        row[-1] = -1.0
-        rows.append(row)
-        limits.append(0.0)
-        for y in (x - 1, x + 1):
-            if 0 <= y < n:
-                for j in range(m):
-                    row = np.zeros(size)
-                    row[x * m + j], row[y * m + j] = 1.0, -math.exp(epsilon)
-                    rows.append(row)
-                    limits.append(delta)
-    sums = np.zeros((n, size))
-    for x in range(n):
-        sums[x, x * m : (x + 1) * m] = 1.0
-    found = linprog(np.eye(size)[-1], np.array(rows), limits, sums, np.ones(n), bounds=(0, None), method="highs")
-    return float(found.fun)
+    outputs, tables = np.linspace(0, counts, 2 * counts + 1), np.eye(counts + 1)
+    each = np.eye(len(outputs))
+    # Unknowns are probabilities, by table and output, and the worst error.
+    errors = [np.append(np.outer(one, (outputs - x) ** 2), -1.0) for x, one in enumerate(tables)]
+    pairs = [(x, y) for x in range(counts + 1) for y in (x - 1, x + 1) if 0 <= y <= counts]
+    ratios = [np.append(np.outer(tables[x] - math.exp(epsilon) * tables[y], at), 0.0) for x, y in pairs for at in each]
+    sums = np.array([np.append(np.outer(one, np.ones(len(outputs))), 0.0) for one in tables])
+    limits = np.append(np.zeros(len(errors)), np.full(len(ratios), delta))
+    goal = np.append(np.zeros(sums.shape[1] - 1), 1.0)
+    return linprog(
+        goal, np.array(errors + ratios), limits, sums, np.ones(len(sums)), bounds=(0, None), method="highs"
+    ).fun
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (3.0, 0.0), (1.0, 1e-3), (0.6, 0.0)])
@@ -340,16 +322,17 @@ def _moves(kind, rng):
 
 @pytest.mark.parametrize("kind", ["alike", "long", "signs", "running totals"])
 def test_the_least_gaussian_noise_is_within_the_factor_of_every_mechanism(kind):
-    """Theorem 3.11 with a constant: both steps of its proof in 40 cases of each kind, and the factor that follows."""
+    """Theorem 3.11 with a constant: both steps of its proof in 20 cases of each kind, and the factor that follows."""
     rng = np.random.default_rng(4)
-    for _ in range(40):
+    for _ in range(20):
         vectors = _moves(kind, rng)
         n = vectors.shape[1]
         trace = float(np.trace(optimal_factorization(vectors).covariance))
         unit = private_error_bound([[1.0]], 0.2, 1e-6)
         pivots = private_error_bound(vectors, 0.2, 1e-6) / unit
-        harmonic = sum(1.0 / i for i in range(1, n + 1))
-        assert trace <= harmonic * pivots * (1 + 1e-5)  # the gap of the factorization is 1e-6
+        assert trace <= sum(1.0 / i for i in range(1, n + 1)) * pivots * (
+            1 + 1e-5
+        )  # the gap of the factorization is 1e-6
         # The pivots, for other weights p than the best: at least sum_i i l_i.
         p = rng.dirichlet(np.ones(len(vectors)))
         eigenvalues = np.sort(np.linalg.eigvalsh((vectors * p[:, None]).T @ vectors))[::-1]
@@ -378,25 +361,21 @@ def _largest_shares(dimension):
 
 def test_all_sizes_of_blocks_are_within_the_factor_of_the_ellipsoid_method():
     """The enumeration of the proof: 3.06 K**2, and 4 K**2 is stated; with ties of 1e-6 and gaps of 1e-3 it is still enough."""
-    unit = gaussian_error_factor(1, 0.2, 1e-6)
-    most = 0.0
-    for size, row in enumerate(_largest_shares(300)):
-        if size:
-            needed = max(blocks * total for blocks, total in enumerate(row) if blocks)
-            assert (
-                needed * (1 + 1e-3) * (1 + 1e-6) ** 2
-                < gaussian_error_factor(size, 0.2, 1e-6, method="ellipsoid") / unit
-            )
-            most = max(most, needed / (1 + math.floor(math.log2(size))) ** 2)
+    unit, most = gaussian_error_factor(1, 0.2, 1e-6), 0.0
+    for size, row in enumerate(_largest_shares(300)[1:], 1):
+        needed = max(blocks * total for blocks, total in enumerate(row) if blocks)
+        stated = gaussian_error_factor(size, 0.2, 1e-6, method="ellipsoid") / unit
+        assert needed * (1 + 1e-3) * (1 + 1e-6) ** 2 < stated
+        most = max(most, needed / (1 + math.floor(math.log2(size))) ** 2)
     assert most == pytest.approx(3.0575, abs=5e-4)
 
 
 @pytest.mark.parametrize("kind", ["alike", "long", "signs", "running totals"])
 def test_the_mechanism_of_theorem_3_11_is_within_its_factor_of_every_mechanism(kind):
-    """Each step of the proof for each block, and the factor that follows, in 40 cases of each kind."""
+    """Each step of the proof for each block, and the factor that follows, in 20 cases of each kind."""
     rng = np.random.default_rng(11)
     unit = private_error_bound([[1.0]], 0.2, 1e-6)
-    for _ in range(40):
+    for _ in range(20):
         vectors = _moves(kind, rng)
         size = left = vectors.shape[1]
         covariance, blocks = base_decomposition(vectors)

@@ -333,4 +333,4 @@ def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked):
             assert space.delta(norm) == pytest.approx(largest, abs=1e-12), case
         assert space.rank == (np.linalg.matrix_rank(changes.astype(float)) if len(changes) else 0), case
         short += space.is_of_answers and not query.is_identity and len(changes) > 0
-    assert asked != "a sum" or short >= 5  # some of them by differences of the answers alone, without the table
+    assert asked != "a sum" or short >= 3  # some of them by differences of the answers alone, without the table

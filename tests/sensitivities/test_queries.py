@@ -3,7 +3,6 @@
 from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import scipy.linalg
 
@@ -21,8 +20,6 @@ from bayesdp.sensitivities import statistics as s
 from tests.lattices.oracles import labels
 from tests.refusals import refused
 from tests.sensitivities.random_tables import random_sums, random_table
-
-type Floats = npt.NDArray[np.float64]
 
 CASES = tuple(product(("l1", "l2"), ("substitution", "add-remove")))
 EITHER = pytest.mark.parametrize("neighbours", ["substitution", "add-remove"])
