@@ -181,8 +181,6 @@ def test_a_bounded_law_with_another_parameter_starts_within_reach():
 TEN, ALL = Margins(TABLE, ["county"], ["education"]), LinearQuery(TABLE, np.ones((1, 6), dtype=int), ["all"])
 THREE = Margins({"a": range(3), "b": range(3)}, ["a"], ["b"])
 WEIGHTED = LinearQuery({"cell": ["a", "b"]}, [[1, 2]], ["w"])  # a step is (2, -1)
-
-
 test_bad_arguments_are_named = refused(
     (lambda: CanonicalNoise(TABLE), "epsilon"),
     (lambda: CanonicalNoise(TABLE, epsilon=1.0, mu=1.0), "mu"),
@@ -202,11 +200,7 @@ test_bad_arguments_are_named = refused(
     (lambda: SemiCanonical(WEIGHTED, approximate_dp(1.0), {"cell": "a"}), "cell=a changes by 2"),
     (lambda: SemiCanonical(LinearQuery({"cell": ["a", "b"]}, [[2, 3]], ["w"]), approximate_dp(1.0)), "no cell changes by one"),
 )  # fmt: skip
-
-
 NESTED = {"tradeoff": "group", "base": {"tradeoff": "gaussian-dp", "mu": 1.0}, "k": 1}
-
-
 test_bad_descriptions_are_refused = refused(
     ({"tradeoff": "exotic"}, "unknown trade-off function 'exotic'; known are approximate-dp"),
     ({"tradeoff": "gaussian-dp"}, "'gaussian-dp' has mu"),

@@ -229,8 +229,6 @@ def test_noise_follows_the_law_at_the_stated_scale(kind, make_rng):
 
 
 STATE = "state the loss by rho= or epsilon= and delta=, and by one of these only; got "
-
-
 test_bad_arguments_are_named = refused(
     (lambda: LatticeLaplace(BLOCKS, epsilon=0), "epsilon must be a finite number greater than 0, got 0"),
     (lambda: LatticeLaplace(BLOCKS, epsilon=float("nan")), "epsilon must be a finite number"),

@@ -63,7 +63,6 @@ TABLES = {
     "a mapping": {"Alpha": NUMBER},
 }
 """Confidential tables, each wrong in one way."""
-
 LARGE = {
     # Valid tables, which some mechanisms refuse: noise on a grid of 2**-20 is added exactly to counts below 2**33.
     "large for a grid": _labelled([[BASE * 10**8] * 2] * 2),

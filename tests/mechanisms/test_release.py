@@ -89,8 +89,6 @@ test_bad_descriptions_are_refused = refused(
     (ProjectedGaussian(BOTH, rho=0.1).describe(), "is of the mechanism 'projected-gaussian', not of 'lattice-laplace'"),
     of=lambda own: LatticeLaplace.from_description(own, LABELS),
 )  # fmt: skip
-
-
 test_invariants_must_be_queries = refused(
     *((own, "invariants must be a query such as Margins") for own in (None, "county", 3, {"county": ["Alpha"]})),
     (Margins(TABLE, ["county", "education"]), "invariants determine every cell"),
@@ -152,8 +150,6 @@ def test_what_is_promised_before_the_draw_is_the_worst():
 
 
 SQUARE = Margins({"row": ["p", "q"], "column": ["u", "v"]}, ["row"])
-
-
 test_bad_mixtures_are_named = refused(
     ((EITHER[:2], [0.5, 0.4]), "probabilities must be positive and add up to 1"),
     ((EITHER[:2], [1.5, -0.5]), "probabilities must be positive and add up to 1"),

@@ -30,8 +30,6 @@ REGRESSION = LinearQuery(
 """X'X, X'y and y'y of a regression of y on x, as sums over the cells of a table of coded values."""
 BY_X = Margins(SCORED, ["x"])
 COUNTS = np.array([[2, 1, 0], [0, 1, 1], [0, 1, 2]])
-
-
 CASES = {
     "margin, one-way": (Margins(WAYS, ["sex", "age"]), Margins(WAYS, ["sex"], ["age"]), 3),
     "margin, sums by a dimension summed over": (Margins(WAYS, ["sex", "age"]), Margins(WAYS, ["sex"], ["county"]), 3),
@@ -267,8 +265,6 @@ def test_published_answers_map_through_the_query():
 
 OF_MEN = LinearQuery(TABLE, [[0, 0, 0, 1, 2, 3]], ["men"])
 BY_X_AND_Y = Margins(SCORED, ["x"], ["y"])
-
-
 test_bad_arguments_are_named = refused(
     (lambda: mechanism_of("gaussian", "sex", BY_X, adjacency=1), "query must be Identity"),
     (lambda: mechanism_of("k-norm", Totals(WAYS), BY_X, adjacency=1), "about the table of the invariants"),

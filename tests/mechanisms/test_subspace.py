@@ -27,11 +27,8 @@ from tests.refusals import refused
 LINE = {"county": ["p", "q", "r"], "state": ("county", ["N", "N", "S"])}
 GRID = {"row": ["p", "q", "r"], "column": ["low", "high"]}
 TABLE = np.array([[3, 1], [0, 4], [2, 2]])
-
 GAUSSIAN = (ProjectedGaussian, ExtendedGaussian, CorrelatedGaussian)
 PURE = (bdp.ProjectedLaplace, bdp.ExtendedLaplace, bdp.KNorm)
-
-
 AGES = {"age": [str(a) for a in range(7)]}
 BELOW = LinearQuery(AGES, np.tril(np.ones((6, 7), dtype=int)), [f"up to {a}" for a in range(6)])
 SQUARE = labels(3, 3)
@@ -194,8 +191,6 @@ test_bad_arguments_are_named = refused(
      "query has 24090 differences of neighbours in 219 dimensions; .* at most 20000 in 300"),
     (moved_by_half, "keeps its invariants"),
 )  # fmt: skip
-
-
 CELLS = {"cell": range(4)}
 TOTAL = Totals(CELLS)
 KEPT = [*(kind(TOTAL, mu=0.6) for kind in GAUSSIAN), *(kind(TOTAL, 0.6) for kind in PURE)]

@@ -118,8 +118,6 @@ test_bad_input = refused(
     (lambda: made([[0, 0], [0, 1]]), "positive where both variances are"),
     (lambda: made([[0, 0.5], [0.5, 1]], np.eye(2)), "correlations within -1 and 1"),
 )  # fmt: skip
-
-
 MATRIX = CovarianceMatrix(3.0, 200, BOUNDS, NAMES)
 OF_PAPER = {"rule": "truncated", "parts": [0.5, 0.3, 0.2], "convention": "paper"}
 PAPER = CovarianceMatrix(1.0, 200, [(-3.0, 3.0)] * 2, NAMES, **OF_PAPER)
@@ -131,8 +129,6 @@ BY_HAND = CovarianceRelease(
     200,
     [*NAMES, "age"],
 )
-
-
 RELEASES = {
     "clipped": lambda: MATRIX.release(OF_PEOPLE, rng=1),
     "truncated": lambda: PAPER.release(OF_PEOPLE, rng=2),

@@ -26,7 +26,6 @@ TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABE
 BOTH, COUNTY = Margins(TABLE, ["county"], ["education"]), Margins(TABLE, ["county"])
 SEED = 0x9D1BB5ADB35C3B1A9A6A2B7F0C2F5E11
 CELLS = [(county, education) for county in LABELS["county"] for education in LABELS["education"]]
-
 MECHANISMS = [
     LatticeLaplace(BOTH, epsilon=0.5, sweeps=20),
     LatticeLaplace(COUNTY, epsilon=0.5),

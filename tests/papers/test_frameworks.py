@@ -27,7 +27,6 @@ CELLS = Identity(TABLE)
 COUNTIES = Margins(TABLE, ["county"])
 WEIGHTED = LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 3, -1]], ["weighted", "other"])
 PURE = {"epsilon": 1.0}
-
 CASES = [
     (CELLS, Margins(TABLE, ["county"], ["education"])),
     (CELLS, WEIGHTED),
@@ -242,7 +241,6 @@ BAD = (
 )
 test_bad_arguments_of_projection = refused(*BAD, of=lambda changes: framed(project, changes))
 test_bad_arguments_of_extension = refused(*BAD, of=lambda changes: framed(extend, changes))
-
 GOOD = project(DiscreteLaplace(1.0), CELLS, COUNTIES, loss=PURE, additive=True)
 INFINITE = project(lambda rng, size: np.full((4, 2), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)
 WIDE = extend(lambda rng, size: np.full((size, 4), np.inf), CELLS, COUNTIES, loss=PURE, additive=True)

@@ -288,8 +288,6 @@ LAPLACE = LatticeLaplace(Totals(COUNTIES), epsilon=0.5)
 BY_RHO, BY_DELTA = LatticeGaussian(one_way(2, 3), rho=0.02), LatticeGaussian(one_way(2, 3), epsilon=0.5, delta=1e-6)
 WEIGHTED = LinearQuery(labels(450), [range(1, 451)], ["weighted"])
 RNG = np.random.default_rng
-
-
 test_bad_arguments_are_named = refused(
     (lambda: BasisLaw(BASIS, "l3", 1.0), "'l1', 'l2', 'gaussian', got 'l3'"),
     (lambda: BasisLaw(BASIS.astype(float), "l1", 1.0), "basis must hold integers"),

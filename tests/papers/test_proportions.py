@@ -243,8 +243,6 @@ test_bad_arguments_are_named = refused(
     (lambda: bounded.MultipleSynthesis([1, 2]), "mechanisms for proportions"),
     (in_another_order, "one of each of the 3 mechanisms, in their order"),
 )  # fmt: skip
-
-
 CASES = [(BIT, [0.2, 0.3, 0.5]), (BIT, [0.0, 0.45, 0.55]), (BIT, [1 / 3, 1 / 3, 1 / 3]), (CUT, [0.2, 0.3, 0.5])]
 
 

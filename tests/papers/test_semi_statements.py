@@ -340,8 +340,6 @@ LARGE = np.random.default_rng(1).poisson(2.0, size=(6, 6, 6))
 OF_LARGE = exact_of(LARGE, (Margins(WIDE, ["a", "b"], ["b", "c"], ["a", "c"]),))
 WEIGHTED = LinearQuery({"cell": [0, 1]}, [[1, 2]], ["w"])
 NO_WAY = r"group\(2\) needs a guarantee without invariants"
-
-
 test_bad_arguments_are_named = refused(
     (lambda: full_characterization(F_MU, [2, 1], [2, 0]), "their totals differ"),
     (lambda: full_characterization(1.0, [2, 1], [2, 0]), "tradeoff must be a trade-off function"),

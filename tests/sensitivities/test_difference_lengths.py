@@ -30,7 +30,6 @@ MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
 GAUSSIAN = (bdp.ProjectedGaussian, bdp.ExtendedGaussian, bdp.CorrelatedGaussian)
 PURE = (bdp.ProjectedLaplace, bdp.ExtendedLaplace, bdp.KNorm)
 EVERY_KIND = pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
-
 COUNTIES = {"county": list(range(4)), "state": ("county", ["N", "N", "S", "S"]), "sex": ["f", "m", "x"]}
 GROUPED = {
     "county": list(range(4)),

@@ -227,8 +227,6 @@ def test_inclusions_of_proposition_24():
 
 PAIRS = Margins(CUBE, ["a", "b"], ["b", "c"])
 FULL = fiber_of(np.random.default_rng(3).integers(3, 9, size=(3, 3, 3)), PAIRS)
-
-
 test_bad_arguments_are_named = refused(
     (lambda: SensitivitySpace.semi(margins(2, 2), 0), "adjacency must be an integer greater than 0"),
     (lambda: SensitivitySpace.semi(margins(2, 2), 2, Identity(CUBE)), "table of the invariants"),
