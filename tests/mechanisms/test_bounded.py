@@ -1,6 +1,5 @@
 """Mechanisms on statistics within bounds: scales, losses by brute force, releases, files, posteriors, and what is refused."""
 
-import itertools
 import re
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from bayesdp.sensitivities.statistics import (
     variance_sensitivity,
 )
 from tests.refusals import refused
+from tests.sensitivities.databases import tables_of
 
 LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 KINDS = [m.TruncatedGaussian, m.BoundaryInflatedGaussian]
@@ -58,28 +58,24 @@ def test_sigma_is_for_the_l2_sensitivity(kind):
 def _masses(law, s, points=2001):
     """Atoms, and probabilities of small intervals by the distribution function."""
     edges = np.linspace(*law.bounds, points)
-    at = law.cdf(edges, np.full(points, s))
-    last = 1.0 - float(np.exp(law.log_cdf(np.nextafter(law.upper, -1.0), s)))
-    first = float(law.cdf(law.lower, s))
-    inner = np.diff(at)
-    inner[-1] -= last if law.has_atoms else 0.0
-    return np.concatenate([[first, last if law.has_atoms else 0.0], inner])
+    last = 1.0 - float(np.exp(law.log_cdf(np.nextafter(law.upper, -1.0), s))) if law.has_atoms else 0.0
+    inner = np.diff(law.cdf(edges, np.full(points, s)))
+    inner[-1] -= last
+    return np.array([float(law.cdf(law.lower, s)), last, *inner])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("sensitivity", "epsilon", "delta"), [(0.02, 1.0, 1e-3), (0.3, 0.5, 0.01), (1.0, 1.0, 1e-3)])
 def test_the_stated_delta_is_true_for_all_pairs(kind, sensitivity, epsilon, delta):
     """The delta of pairs of values, by masses of 2,000 intervals, which can only be too small."""
-    own = kind(sensitivity, UNIT, epsilon=epsilon, delta=delta)
-    worst = 0.0
+    own, worst = kind(sensitivity, UNIT, epsilon=epsilon, delta=delta), 0.0
     for s in np.linspace(0.0, 1.0 - sensitivity, 21):
         one, two = _masses(own.law, s), _masses(own.law, s + sensitivity)
         assert one.sum() == pytest.approx(1.0, abs=1e-9)
         for p, q in ((one, two), (two, one)):
             worst = max(worst, float(np.maximum(p - np.exp(epsilon) * q, 0.0).sum()))
     assert worst <= delta * (1 + 1e-9)
-    if kind is m.TruncatedGaussian:
-        assert worst > 0.9 * delta  # not more noise than needed
+    assert worst > 0.9 * delta or kind is not m.TruncatedGaussian  # not more noise than needed
     assert own.guarantee.parameters == {"epsilon": epsilon, "delta": delta, "sensitivity": sensitivity}
     assert own.guarantee.pairs[0].loss["rho"] == pytest.approx(sensitivity**2 / (2 * own.sigma**2))
 
@@ -111,28 +107,25 @@ def test_rho_is_true_for_all_orders(kind, sigma):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [{"rho": 0.125}, {"epsilon": 1.0, "delta": 1e-6}], ids=["rho", "epsilon and delta"])
 def test_files_keep_what_is_true_and_refuse_less(kind, loss, tmp_path):
-    one = kind(SHARE, UNIT, **loss)
-    release = one.release(0.3, rng=1)
+    release = kind(SHARE, UNIT, **loss).release(0.3, rng=1)
     release.to_netcdf(tmp_path / "r.nc")
     again = m.StatisticRelease.from_netcdf(tmp_path / "r.nc")
     assert (again, again.guarantee) == (release, release.guarantee)
-    assert m.StatisticMechanism.from_description(one.describe()) == one
     for name in loss:
         less = replace(release.guarantee, parameters={**release.guarantee.parameters, name: 0.9 * loss[name]})
         with pytest.raises(ValueError, match=f"the guarantee states .*{name}"):
             replace(release, guarantee=less)
-        changed = {**dict(release.mechanism or {}), name: 0.5 * loss[name]}
         with pytest.raises(ValueError, match="has noise of the law"):
-            replace(release, mechanism=changed)
+            replace(release, mechanism={**release.mechanism, name: 0.5 * loss[name]})
 
 
 @pytest.mark.parametrize("kind", [bdp.noise.TruncatedGaussian, bdp.noise.BoundaryInflatedGaussian])
 def test_the_law_alone_bounds_what_may_be_stated(kind):
     """Wide bounds: rho is that of Gaussian noise, (0.1 / 0.05)**2 / 2 = 2, and delta its delta at values in the middle."""
-    law = kind(0.05, UNIT)
 
-    def stated(which, **numbers):
-        return StatisticGuarantee(which, {**numbers, "sensitivity": 0.1}, "l2")
+    def state(which, bounds=UNIT, **numbers):
+        guarantee = StatisticGuarantee(which, {**numbers, "sensitivity": 0.1}, "l2")
+        return m.StatisticRelease(0.4, kind(0.05, bounds), guarantee=guarantee)
 
     delta = gaussian_delta(1.0, 0.05, 0.1)
     for which, true, less in (
@@ -140,14 +133,13 @@ def test_the_law_alone_bounds_what_may_be_stated(kind):
         ("gdp", {"mu": 2.0}, {"mu": 1.9}),
         ("approximate", {"epsilon": 1.0, "delta": 1.01 * delta}, {"epsilon": 1.0, "delta": 0.9 * delta}),
     ):
-        m.StatisticRelease(0.4, law, guarantee=stated(which, **true))
+        state(which, **true)
         with pytest.raises(ValueError, match=r"for statistics that are 0.1 apart, but noise of the law .* at least"):
-            m.StatisticRelease(0.4, law, guarantee=stated(which, **less))
+            state(which, **less)
     with pytest.raises(ValueError, match=r"delta = 0.0 at epsilon = 2.0 .* at least delta = 0\.\d"):
-        m.StatisticRelease(0.4, law, guarantee=stated("pure", epsilon=2.0))
-    half = kind(0.05, (0.0, None))
+        state("pure", epsilon=2.0)
     with pytest.raises(ValueError, match=r"states rho = 1\.9"):
-        m.StatisticRelease(0.4, half, guarantee=stated("zcdp", rho=1.9))
+        state("zcdp", (0.0, None), rho=1.9)
 
 
 def test_losses_of_several_releases_add_up(tmp_path):
@@ -161,9 +153,8 @@ def test_losses_of_several_releases_add_up(tmp_path):
     with pytest.raises(ValueError, match=r"states rho = 0.12, .*but its first row is rho = 0.15"):
         replace(whole, guarantee=less).check_stated()
     pairs = [m.TruncatedGaussian(SHARE, UNIT, epsilon=0.5, delta=d).release(0.3, rng=3) for d in (1e-6, 1e-5)]
-    assert bdp.compose(*pairs).guarantee.parameters == pytest.approx(
-        {"epsilon": 1.0, "delta": 1.1e-5, "sensitivity": 1 / 50}
-    )
+    expected = {"epsilon": 1.0, "delta": 1.1e-5, "sensitivity": 1 / 50}
+    assert bdp.compose(*pairs).guarantee.parameters == pytest.approx(expected)
     assert bdp.compose(releases[0], bdp.TruncatedLaplace(0.5, SHARE, UNIT).release(0.3, rng=3)).guarantee is None
 
 
@@ -177,9 +168,7 @@ def test_releases_follow_the_law_and_say_what_they_are(kind):
     last = np.append(drawn[1:] != drawn[:-1], True)
     assert np.max(np.abs(upper - below)[last]) < stats.kstwobign.isf(1e-4) / np.sqrt(1000)
     text = " ".join(str(kind(0.1, UNIT, rho=0.02).guarantee).split())
-    assert text.startswith(
-        "Privacy guarantee: zero-concentrated differential privacy (rho) Changing one person's record"
-    )
+    assert text.startswith("Privacy guarantee: zero-concentrated differential privacy (rho) Changing one person's rec")
     assert "computed from the data they would publish something about them without noise" in text
 
 
@@ -203,8 +192,7 @@ def test_values_stand_on_a_grid_and_atoms_stay_atoms():
 
 def test_paper_convention_states_the_true_epsilon():
     scalar = bdp.TruncatedLaplace(1.0, mean_sensitivity(50, UNIT), UNIT, convention="paper")
-    assert scalar.scale == 1 / 50
-    assert scalar.true_epsilon == pytest.approx(1.49, abs=0.005)
+    assert (scalar.scale, scalar.true_epsilon) == (1 / 50, pytest.approx(1.49, abs=0.005))
     assert re.search(r"epsilon = 1\.4[89].*states as epsilon = 1\.", " ".join(str(scalar.guarantee).split()))
     shares = proportion_sensitivity(50, 4)
     vector = bdp.BoundaryInflatedLaplace(1.0, shares, UNIT, names=SHARES, convention="paper")
@@ -240,8 +228,7 @@ def test_one_sensitivity_is_not_enough_for_several_statistics(kind):
     alone = kind(1.0, MEAN, (0.0, 10.0))
     assert loss_of(alone.law, [0.0, 0.0, 0.0], [0.2, 0.2, 0.2]) == pytest.approx(3.0, rel=1e-9)
     every = kind(1.0, [MEAN] * 3, (0.0, 10.0), names=["a", "b", "c"])
-    assert every.sensitivity == pytest.approx(0.6)
-    assert every.largest == (0.2, 0.2, 0.2)
+    assert (every.sensitivity, every.largest) == (pytest.approx(0.6), (0.2, 0.2, 0.2))
     assert loss_of(every.law, [0.0, 0.0, 0.0], [0.2, 0.2, 0.2]) == pytest.approx(every.true_epsilon, rel=1e-9)
     assert every.true_epsilon == pytest.approx(1.0, rel=1e-9)
 
@@ -265,13 +252,10 @@ def test_sensitivities_one_after_the_other():
 def test_added_records_and_truncated_proportions_by_enumeration(n, k, epsilon, convention):
     """All data sets of n records, and all that have one more or one less: the stated loss is attained, not only an upper bound."""
     own = bdp.TruncatedLaplace(epsilon, proportion_sensitivity(n, k, "add-remove"), UNIT, convention=convention)
-    losses = [
-        loss_of(own.law, np.array(table) / size, (np.array(table) + np.eye(k, dtype=int)[j]) / (size + 1))
-        for size in (n - 1, n)
-        for table in itertools.product(range(size + 1), repeat=k)
-        if sum(table) == size
-        for j in range(k)
+    pairs = [
+        (table, table + more) for size in (n - 1, n) for table in tables_of(k, size) for more in np.eye(k, dtype=int)
     ]
+    losses = [loss_of(own.law, table / table.sum(), more / more.sum()) for table, more in pairs]
     assert max(losses) == pytest.approx(own.true_epsilon, rel=1e-9)
     assert own.true_epsilon == pytest.approx(2 * float(truncated_loss(1 / n, own.scale, 1.0)), rel=1e-12)
     assert own.neighbours == "add-remove"
@@ -296,13 +280,12 @@ TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 @pytest.mark.parametrize("parts", [None, [1e-4, 1 - 2e-4, 1e-4]])
 def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts):
     paper = covariance_cone.CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", convention="paper", parts=parts)
-    budget, tops, sizes = paper.parts, 80 / (4 * 79) * np.array([36.0, 54.0, 81.0]), np.array([36.0, 54.0, 81.0]) / 80
-    stated = {paper.release(TRUTH, rng=np.random.default_rng(seed)).guarantee for seed in range(12)}
-    (text,) = {str(own) for own in stated}
+    sizes = np.array([36.0, 54.0, 81.0]) / 80
+    tops, scales = 80**2 / (4 * 79) * sizes, sizes / np.array(paper.parts)
+    (text,) = {str(paper.release(TRUTH, rng=np.random.default_rng(seed)).guarantee) for seed in range(12)}
     assert f"The true epsilon of all is {paper.true_epsilon:.6g}" in " ".join(text.split())
     # Over all widths that released variances can leave for the covariance.
     edges = np.append(np.geomspace(1e-6, 1.0, 200), 1.0) * 2 * tops[1]
-    scales = sizes / np.array(budget)
     variances = sum(float(truncated_loss(sizes[i], scales[i], tops[i])) for i in (0, 2))
     paths = variances + truncated_loss(sizes[1], scales[1], edges)
     assert paper.true_epsilon == pytest.approx(paths.max(), rel=1e-12)

@@ -96,8 +96,7 @@ def test_composition_and_multiple_synthesis():
         RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25]
     )
     releases = several.release([2, 6, 4], rng=1)
-    both = bdp.compose(*releases)
-    assert both.guarantee.parameters["epsilon"] == pytest.approx(several.true_epsilon, rel=1e-9)
+    assert bdp.compose(*releases).guarantee.parameters["epsilon"] == pytest.approx(several.true_epsilon, rel=1e-9)
     whole = as_one(list(releases))
     whole.check_stated()
     smaller = replace(whole.guarantee, parameters={**whole.guarantee.parameters, "epsilon": 0.9})
