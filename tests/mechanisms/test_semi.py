@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -35,14 +36,8 @@ CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 LINE, CUBE = {"cell": range(4)}, labels(2, 2, 2)
 TWO_WAY = Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"])
 CROSSED = LinearQuery(LINE, [[1, 1, 1, 0], [0, 1, 1, 1], [1, 1, 1, 1]], ["left", "right", "all"])
-PURE = {
-    "k-norm": (SemiKNorm, {}),
-    "l1": (SemiNorm, {"norm": "l1"}),
-    "l2": (SemiNorm, {"norm": "l2"}),
-    "linf": (SemiNorm, {"norm": "linf"}),
-    "lattice l1": (SemiLatticeLaplace, {"norm": "l1"}),
-    "lattice l2": (SemiLatticeLaplace, {"norm": "l2"}),
-}
+PURE = {"k-norm": SemiKNorm} | {norm: partial(SemiNorm, norm=norm) for norm in ("l1", "l2", "linf")}
+PURE |= {f"lattice {norm}": partial(SemiLatticeLaplace, norm=norm) for norm in ("l1", "l2")}
 
 
 def near(value):
@@ -55,11 +50,8 @@ def exact(query, counts):
 
 def apart(records):
     """All 3 x 3 tables with zero margins that so many records change, by trying all upper left corners."""
-    corner, rest = (
-        np.array(list(product(range(-3, 4), repeat=4))).reshape(-1, 2, 2),
-        np.array([[1, 0], [0, 1], [-1, -1]]),
-    )
-    tables = rest @ corner @ rest.T
+    corner, rest = np.array(list(product(range(-3, 4), repeat=4))), np.array([[1, 0], [0, 1], [-1, -1]])
+    tables = rest @ corner.reshape(-1, 2, 2) @ rest.T
     size = np.abs(tables).sum(axis=(1, 2))
     return tables[(size > 0) & (size <= 2 * records)]
 
@@ -76,9 +68,7 @@ def largest_ratio(mechanism, changes):
 @pytest.mark.parametrize("adjacency", [2, 3])
 @pytest.mark.parametrize("name", PURE)
 def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name, adjacency):
-    kind, parameters = PURE[name]
-    mechanism = kind(BOTH, 0.6, adjacency=adjacency, **parameters)
-    changes = apart(adjacency)
+    mechanism, changes = PURE[name](BOTH, 0.6, adjacency=adjacency), apart(adjacency)
     assert len(changes) == {2: 18, 3: 30}[adjacency]
     assert largest_ratio(mechanism, changes) == near(0.6)
     row = mechanism.guarantee.pairs[0]
@@ -92,33 +82,26 @@ def test_the_largest_log_ratio_over_the_sensitivity_space_is_epsilon(name, adjac
 
 def test_known_sensitivities_of_a_3x3_table():
     for adjacency, l1, l2 in [(2, 4.0, 2.0), (3, 6.0, math.sqrt(6.0))]:
-        changes = apart(adjacency)
-        assert max(np.abs(changes).sum(axis=(1, 2))) == l1
-        gaussian = SemiGaussian(BOTH, 0.5, adjacency=adjacency)
-        assert gaussian.sensitivity == pytest.approx(l2, rel=1e-15)
-        assert gaussian.sigma == pytest.approx(l2 / 0.5, rel=1e-15)
-        assert gaussian.error == pytest.approx(4 * l2**2 / 0.25, rel=1e-12)
+        assert max(np.abs(apart(adjacency)).sum(axis=(1, 2))) == l1
+        own = SemiGaussian(BOTH, 0.5, adjacency=adjacency)
+        assert (own.sensitivity, own.sigma, own.error) == pytest.approx((l2, l2 / 0.5, 4 * l2**2 / 0.25), rel=1e-12)
         assert SemiNorm(BOTH, 1.0, adjacency=adjacency).rate == pytest.approx(1.0 / l1)
-        assert SemiLatticeLaplace(BOTH, 1.0, adjacency=adjacency).law.epsilon == pytest.approx(1.0 / l1)
         assert SemiProjectedLaplace(BOTH, 2.0, adjacency=adjacency).b == pytest.approx(l1 / 2.0)
     # Tables with two rows have no 3-cycles.
     assert SemiGaussian(one_way(2, 5), 1.0).sensitivity == 2.0
     # Totals under two records contain 2 (e_i - e_j).
     totals = Totals({"cell": range(5), "group": ("cell", list("xxxyy"))}, "group")
-    assert (SemiGaussian(totals, 1.0).sensitivity, SemiNorm(totals, 1.0).sensitivity) == pytest.approx(
-        (math.sqrt(8.0), 4.0)
-    )
+    assert SemiGaussian(totals, 1.0).sensitivity == pytest.approx(math.sqrt(8.0))
+    assert SemiNorm(totals, 1.0).sensitivity == 4.0
 
 
 def test_utility_of_a_3x3_table_under_two_records():
     # Squared errors times epsilon**2, by simulation of other programs: K-norm 46.8, l1 51.2, projected Laplace 128, l2 80.
-    optimal, l1, l2 = (
-        kind(BOTH, 0.7, adjacency=2, **own) for kind, own in (PURE[name] for name in ("k-norm", "l1", "l2"))
+    optimal, l1, l2, projected = (
+        kind(BOTH, 0.7, adjacency=2) for kind in (SemiKNorm, PURE["l1"], PURE["l2"], SemiProjectedLaplace)
     )
-    for mechanism, error, rel in (
-        (optimal, 46.8, 0.02), (l1, 51.2, 0.02), (l2, 80.0, 1e-12), (SemiProjectedLaplace(BOTH, 0.7, adjacency=2), 128.0, 1e-12)
-    ):  # fmt: skip
-        assert mechanism.error * 0.49 == pytest.approx(error, rel=rel)
+    assert (optimal.error * 0.49, l1.error * 0.49) == pytest.approx((46.8, 51.2), rel=0.02)
+    assert (l2.error * 0.49, projected.error * 0.49) == pytest.approx((80.0, 128.0), rel=1e-12)
     for mechanism in (optimal, l1):
         squares = np.sum(mechanism.noise(np.random.default_rng(2), 4000) ** 2, axis=(1, 2))
         # Two tests at 4.5 standard errors: below 2e-5.
@@ -136,11 +119,9 @@ def test_the_convention_of_the_paper_states_the_true_loss():
     assert gaussian.guarantee.pairs[0].loss["mu"] == pytest.approx(math.sqrt(1.5), rel=1e-12)
     assert "A_3 is mu = 1.22474 and not mu = 1" in " ".join(str(gaussian.guarantee).split())
     for name, factor in {"k-norm": 2.0, "l1": 1.5, "lattice l1": 1.5, "l2": math.sqrt(1.5), "linf": 1.0}.items():
-        kind, parameters = PURE[name]
-        mechanism = kind(BOTH, 0.6, convention="paper", **parameters)
+        mechanism = PURE[name](BOTH, 0.6, convention="paper")
         assert mechanism.guarantee.pairs[0].loss["epsilon"] == near(0.6 * factor)
-        assert largest_ratio(mechanism, apart(3)) == near(0.6 * factor)
-        assert largest_ratio(mechanism, apart(2)) == near(0.6)
+        assert [largest_ratio(mechanism, apart(a)) for a in (3, 2)] == near([0.6 * factor, 0.6])
         assert ("and the guarantee stands" in " ".join(str(mechanism.guarantee).split())) == (name == "linf")
 
 
@@ -233,7 +214,6 @@ TWO_RECORDS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 BLOCKS = Totals({"stratum": range(3), "answer": range(3)}, by="stratum")
 ONES = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
 FLAT = Totals({"cell": range(4)})
-NORMS = {name: made for name, made in PURE.items() if name != "k-norm"}
 
 
 def losses(mechanism, tables, *apart):
@@ -245,32 +225,29 @@ def losses(mechanism, tables, *apart):
         for y in [*(x + noise), *(x + 25 * (x - other) for other in tables)]:
             at = law.logp(y, x, own)
             for other in tables:
-                near = (np.abs(x - other).sum() <= 2 * np.array(apart)) & np.any(x != other)
-                worst[near] = np.maximum(worst[near], at - law.logp(y, other, own))
+                close = (np.abs(x - other).sum() <= 2 * np.array(apart)) & np.any(x != other)
+                worst[close] = np.maximum(worst[close], at - law.logp(y, other, own))
     return worst
 
 
-SPARSE_TABLES = ((CORNERS, TWO_RECORDS, 3), (BLOCKS, ONES, 2), (IN_STRATA, SPARSE, 3))
+ORDERS = [("l1", 1), ("l2", 2), ("lattice l1", 1), ("lattice l2", 2), ("linf", np.inf)]
+SPARSE_TABLES = [(CORNERS, TWO_RECORDS, 3), (BLOCKS, ONES, 2), (IN_STRATA, SPARSE, 3)]
 
 
-@pytest.mark.parametrize(
-    ("name", "query", "counts", "apart"),
-    # Noise of the l-infinity norm has no exact sampler in strata.
-    [(name, *case) for name in NORMS for case in SPARSE_TABLES if (name, case[0]) != ("linf", IN_STRATA)],
-)
-def test_the_largest_loss_of_all_pairs_is_stated_and_attained(name, query, counts, apart):
-    kind, parameters = NORMS[name]
-    published = exact(query, counts)
-    mechanism = kind(query, 0.6, published=published, adjacency=apart, **parameters)
+# Noise of the l-infinity norm has no exact sampler in strata.
+@pytest.mark.parametrize(("order", "case"), list(product(ORDERS, SPARSE_TABLES))[:-1], ids=str)
+def test_the_largest_loss_of_all_pairs_is_stated_and_attained(order, case):
+    (name, order), (query, counts, apart) = order, case
+    kind, published = PURE[name], exact(query, counts)
+    mechanism = kind(query, 0.6, published=published, adjacency=apart)
     tables = enumerate_fiber(bdp.fibers.Fiber.of(published))
     # Pairs that are farther apart lose in proportion to their distance.
-    order = {"l1": 1, "l2": 2, "linf": np.inf}[name.split()[-1]]
     farthest = max(np.linalg.norm((x - y).reshape(-1), order) for x in tables for y in tables)
     assert losses(mechanism, tables, apart, 99) == near([0.6, 0.6 * farthest / mechanism.sensitivity])
     row = mechanism.guarantee.pairs[0]
     assert (row.about, row.loss) == (SemiAdjacentWithin(apart), {"epsilon": pytest.approx(0.6)})
     # Made for any totals, the loss of these pairs is less than what is stated, and the noise larger, or as large.
-    anyhow = kind(query, 0.6, adjacency=apart, **parameters)
+    anyhow = kind(query, 0.6, adjacency=apart)
     assert losses(anyhow, tables, apart) == near([0.6 * mechanism.sensitivity / anyhow.sensitivity])
 
 
@@ -309,27 +286,19 @@ def test_a_release_reads_back_and_a_reader_refuses_other_totals():
     assert "The published totals force at most 3 records to change where one does" in text
     assert "made for the published exact answers, and for nothing else of the table: l1 sensitivity 4" in text
 
-    def lie(published=None, about=None):
-        own, guarantee = (json.loads(data.attrs[name]) for name in ("mechanism", "guarantee"))
-        if about is None:
-            own["published"] = published
-        else:
-            guarantee["pairs"][0] |= {
-                "about": guarantee["pairs"][0]["about"] | {"is": about},
-                "relation": SemiAdjacent(3).words,
-            }
-        return {"mechanism": json.dumps(own), "guarantee": json.dumps(guarantee)}
-
-    other = json.loads(data.attrs["mechanism"])["published"]
-    other[0][0] += 1
-    other[0][1] -= 1
-    for attrs, message in (
-        *((lie(wrong), "published") for wrong in (other, [[1, 2]], "x", other[:1], [[1] * 6, [1, 1, 0, 0, 2]])),
-        (lie(about="apart"), "the guarantee states"),  # nor may the row claim the tables of all totals
-        (lie(None), "at most 3 substituted records apart"),
-    ):
+    own, guarantee = (json.loads(data.attrs[name]) for name in ("mechanism", "guarantee"))
+    (first, *more), wrong = guarantee["pairs"], [own["published"][0][:], *own["published"][1:]]
+    wrong[0][0] += 1
+    wrong[0][1] -= 1
+    others = (wrong, [[1, 2]], "x", wrong[:1], [[1] * 6, [1, 1, 0, 0, 2]])
+    cases = [({"mechanism": own | {"published": other}}, "published") for other in others]
+    # Nor may the row claim the tables of all totals.
+    claim = first | {"about": first["about"] | {"is": "apart"}, "relation": SemiAdjacent(3).words}
+    cases += [({"guarantee": guarantee | {"pairs": [claim, *more]}}, "the guarantee states")]
+    cases += [({"mechanism": own | {"published": None}}, "at most 3 substituted records apart")]
+    for changed, message in cases:
         with pytest.raises(ValueError, match=message):
-            Release.from_dataset(data.assign_attrs(attrs))
+            Release.from_dataset(data.assign_attrs({name: json.dumps(value) for name, value in changed.items()}))
 
 
 ONE_EACH = exact(CORNERS, TWO_RECORDS)

@@ -75,7 +75,7 @@ def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invaria
     neighbours = "add-remove" if kind is bdp.KNorm and len(invariants.names) > 1 else "substitution"
     mechanism = kind(invariants, epsilon=0.6, neighbours=neighbours)
     law, relations = mechanism.law, mechanism.answer_invariants
-    points = relations.project(np.random.default_rng(1).laplace(scale=6.0, size=(60, 3)))
+    points = relations.project(np.random.default_rng(1).laplace(scale=6.0, size=(150, 3)))
     shifts = hidden(mechanism, of_neighbours(mechanism))
     tops = [(y, law.logp(y, 0 * y, relations)) for y in points]
     ratios = [top - law.logp(y, u, relations) for y, top in tops for u in shifts]
