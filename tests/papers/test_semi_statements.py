@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import norm
 
 from bayesdp import privacy
@@ -15,14 +16,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.papers import semi_dp
 from bayesdp.papers.semi_dp import compare, full_characterization, margin_guarantee, semi_guarantee, side_information
-from bayesdp.privacy import (
-    SemiGuarantee,
-    SensitivitySpace,
-    approximate_dp,
-    conforming_pairs,
-    gaussian_delta,
-    gaussian_dp,
-)
+from bayesdp.privacy import SemiGuarantee, SensitivitySpace, approximate_dp, gaussian_delta, gaussian_dp
 from bayesdp.privacy.tradeoffs.base import DiscretePair
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import labels
@@ -49,27 +43,22 @@ def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart):
     assert np.allclose(bound(inner), norm.cdf(norm.isf(inner) - apart * 0.7), atol=1e-12)
     # Geometric noise on one count, by all its outcomes.
     epsilon, outcomes = 0.6, np.arange(-80, 90)
-    laws = [np.exp(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other)]
-    p, q = (own / own.sum() for own in laws)
+    p, q = (softmax(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other))
     pure = full_characterization(approximate_dp(epsilon), table, other)
     assert np.all(of_outcomes(p, q, ALPHAS) >= pure(ALPHAS) - 1e-9)
 
 
-def test_proposition_11_is_about_tables_that_are_apart():
+def test_proposition_11_is_about_tables_that_are_apart_and_bounds_every_pair():
     assert full_characterization(gaussian_dp(1.0), [[2, 0], [0, 1]], [[1, 1], [1, 0]]) == gaussian_dp(2.0)
     assert full_characterization(gaussian_dp(1.0), [2, 1], [2, 0], "add-remove") == gaussian_dp(1.0)
-
-
-def test_corollary_18_and_proposition_15_for_every_pair_of_tables():
-    queries = [Margins(CUBE, [name]) for name in "abc"]
-    table = np.array([[[1, 0], [1, 1]], [[0, 1], [0, 1]]])
-    fiber = fiber_of(table, *queries)
+    # Corollary 18 and Proposition 15, for every pair of tables.
+    fiber = fiber_of([[[1, 0], [1, 1]], [[0, 1], [0, 1]]], *(Margins(CUBE, [name]) for name in "abc"))
     f = gaussian_dp(0.5)
     stated, sharper = margin_guarantee(f, fiber), semi_guarantee(f, fiber)
     own = privacy.semi_adjacency(fiber)
     assert stated.adjacency == sharper.adjacency == own.worst
     assert (stated.tradeoff, sharper.tradeoff) == (gaussian_dp(0.5 * 4), gaussian_dp(0.5 * own.worst))
-    pairs = conforming_pairs(fiber, stated.adjacency)
+    pairs = privacy.conforming_pairs(fiber, stated.adjacency)
     assert len(pairs) > 20
     for x, y in pairs:
         true = full_characterization(f, x, y)
@@ -92,26 +81,20 @@ def binary_tradeoff(p, q, alpha):
     return best
 
 
-SKEW = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))
-"""A trade-off function that is not symmetric."""
+SKEW = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))  # a trade-off function that is not symmetric
 
 
 @pytest.mark.parametrize("f", [approximate_dp(0.8), approximate_dp(0.3, 0.1), gaussian_dp(0.7), SKEW], ids=str)
 def test_lemma_34_against_the_trade_off_of_the_outcome(f):
     fiber = fiber_of([[2, 1], [1, 2]], Margins(PAIR, ["group"], ["success"]))
-    rng = np.random.default_rng(3)
-    pairs = conforming_pairs(fiber, 2)
+    rng, seen, grid = np.random.default_rng(3), [], np.linspace(0.0, 1.0, 2001)
+    pairs = privacy.conforming_pairs(fiber, 2)
     assert len(pairs) == 3
-    seen = []
-    grid = np.linspace(0.0, 1.0, 2001)
     for _ in range(60):
         phi = 0.5 + rng.choice([0.1, 0.3, 0.9]) * (rng.random(4) - 0.5)
         found = semi_dp.private_test(lambda x, phi=phi: phi[x[0, 0]], f, fiber, 2)
-        gap = max(
-            float(np.max(f(grid) - binary_tradeoff(phi[x[0, 0]], phi[y[0, 0]], grid)))
-            for one in pairs
-            for x, y in (one, one[::-1])
-        )
+        coins = [(phi[x[0, 0]], phi[y[0, 0]]) for one in pairs for x, y in (one, one[::-1])]
+        gap = max(np.max(f(grid) - binary_tradeoff(p, q, grid)) for p, q in coins)
         if abs(found.excess) > 2e-3:
             assert found.private == (gap <= 1e-9)
         seen.append(found.private)
@@ -196,7 +179,7 @@ def test_cases_by_hand(first, second, answer, why):
     assert compare(second, first).answer == turned.get(answer, answer)
 
 
-def test_example_6_and_propositions_15_and_21():
+def test_example_6_and_propositions_15_and_21_and_smooth_curves():
     # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
     semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
     assert group.tradeoff == F.group(2)
@@ -207,10 +190,7 @@ def test_example_6_and_propositions_15_and_21():
     assert guarantee(t=BOTH).group(1) == guarantee(t=BOTH)
     assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
     assert guarantee(n="add-remove").group(3).adjacency == 3
-
-
-def test_smooth_curves_are_compared_where_they_are_closest():
-    # G_mu against f_{epsilon, delta(epsilon)}, which touches it at two points and lies below it elsewhere.
+    # Smooth curves are compared where they are closest: f_{epsilon, delta(epsilon)} touches G_mu at two points.
     below, nearly = (guarantee(approximate_dp(0.7, gaussian_delta(0.7, 1.0) - less)) for less in (0.0, 1e-7))
     assert compare(guarantee(G), below).answer == "stronger"
     found = compare(guarantee(G), nearly)
@@ -221,22 +201,16 @@ def test_smooth_curves_are_compared_where_they_are_closest():
 @pytest.mark.parametrize("t", [None, TOTAL, COUNTY, BOTH])
 def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t):
     """Every pair of tables of up to four records: contained just where `compare` says so, for those with the total fixed."""
-    tables = [x for records in range(5) for x in tables_of(4, records).tolist()]
-    kept = np.zeros((1, 4)) if t is None else t.matrix.toarray()
-    answers = [tuple((kept @ x).tolist()) for x in tables]
-    distances = {
-        sum(abs(a - b) for a, b in zip(x, y, strict=True))
-        for (x, p), (y, q) in itertools.combinations(zip(tables, answers, strict=True), 2)
-        if p == q
-    }
+    tables = np.concatenate([tables_of(4, records) for records in range(5)])
+    kept = tables @ (np.zeros((4, 1)) if t is None else t.matrix.toarray().T)
+    pairs = itertools.combinations(zip(tables, kept, strict=True), 2)
+    distances = {int(np.abs(x - y).sum()) for (x, p), (y, q) in pairs if (p == q).all()}
     assert (t is None) == any(d % 2 for d in distances)
     for a, b in itertools.product(range(1, 7), repeat=2):
         answer = compare(guarantee(a=a, n="add-remove", t=t), guarantee(a=b, n="add-remove", t=t)).answer
         same = {d for d in distances if d <= a} == {d for d in distances if d <= b}
-        if t is not BOTH:  # of one 2x2 table all distances are multiples of 4, which `compare` does not look at
-            assert (answer == "equal") == same
-        elif answer == "equal":
-            assert same
+        # Of one 2x2 table all distances are multiples of 4, which `compare` does not look at.
+        assert (answer == "equal") == same or (t is BOTH and same)
 
 
 KINDS = {
@@ -251,8 +225,7 @@ KINDS = {
 @pytest.mark.parametrize("name", KINDS)
 def test_everything_by_all_databases(name):
     shape, queries = KINDS[name]
-    rng = np.random.default_rng(len(name))
-    shares = set()
+    rng, shares, adjacency = np.random.default_rng(len(name)), set(), 2
     for n, k in [(4, 0), (4, 1), (4, 2), (4, 3), (5, 3)]:
         cells = rng.integers(0, np.prod(shape), size=n)
         table = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
@@ -262,7 +235,6 @@ def test_everything_by_all_databases(name):
             continue
         after = conforming(table, queries, known)
         counted = np.bincount(np.array(known, dtype=np.int64), minlength=table.size).reshape(shape)
-        adjacency = 2
         own = side_information(exact_of(table, queries), table, counted, adjacency)
         at = {int(cell): row.tolist() for cell, row in zip(own.cells, own.distances, strict=True)}
         alone, kept, farthest = 0, 0, 0
