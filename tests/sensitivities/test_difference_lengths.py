@@ -33,9 +33,9 @@ EVERY_KIND = pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
 COUNTIES = {"county": list(range(4)), "state": ("county", ["N", "N", "S", "S"]), "sex": ["f", "m", "x"]}
 GROUPED = {
     "county": list(range(4)),
-    "state": ("county", ["N", "S", "N", "N"]),
-    "sex": ["f", "m", "x", "y"],
-    "kind": ("sex", ["p", "p", "q", "q"]),
+    "state": ("county", list("NSNN")),
+    "sex": list("fmxy"),
+    "kind": ("sex", list("ppqq")),
 }
 CUBE = labels(2, 3, 2)
 
@@ -176,10 +176,12 @@ def test_a_hundred_thousand_cells():
     both = bdp.Margins(table, ["a"], ["b"])
     gaussian = bdp.ExtendedGaussian(both, mu=1.0)
     _, move, cycle = gaussian.guarantee.pairs
-    assert [(own.relation, own.size) for own in (move, cycle)] == [
-        (MOVE.relation, 2.0),
-        (CYCLE.relation, math.sqrt(6.0)),
-    ]
+    assert (move.relation, move.size, cycle.relation, cycle.size) == (
+        MOVE.relation,
+        2.0,
+        CYCLE.relation,
+        math.sqrt(6.0),
+    )
     assert move.loss["mu"] == pytest.approx(2.0 / gaussian.sigma)
     # Two labels of a dimension of n differ most, in Helmert contrasts, as the first and the last: S_{n-2} + sqrt(n / (n - 1)).
     apart = sum(1.0 / math.sqrt(j * (j + 1)) for j in range(1, n - 1)) + math.sqrt(n / (n - 1))
@@ -217,11 +219,9 @@ def test_general_invariants(kind, invariants, query):
     assert len(mechanism.guarantee.pairs) > 1
     for size, listed in changes.items():
         vectors = np.array([z for z in listed if not np.any(columns @ z)])
-        alone = [
-            own for own in mechanism.guarantee.pairs[1:] if ("added to or removed" in own.relation) == (size == 1.0)
-        ]
-        assert len(alone) == bool(len(vectors))
-        for row in alone:
+        rows = [own for own in mechanism.guarantee.pairs[1:] if ("added to or" in own.relation) == (size == 1.0)]
+        assert len(rows) == bool(len(vectors))
+        for row in rows:
             assert row.size == pytest.approx(lengths(mechanism, vectors).max())
             assert row.relation.endswith(BOUNDS["largest"])
 
@@ -250,12 +250,9 @@ def test_groups_that_cross_are_compared_or_bounded():
         stack = bdp.Totals(table, by=["g0"]) + bdp.Totals(table, by=["g1", "b"]) + bdp.Totals(table, by=["g2", "b"])
         invariants = Invariants(bdp.Margins(table, ["a"], ["b"]))
         [move] = difference_lengths(DifferenceNorm(stack, invariants, "substitution", 6.0, "l1"))
-        if many == 3:
-            first, second = (np.array(groups[name][1]) for name in ("g1", "g2"))
-            apart = (first[:, None] != first).astype(int) + (second[:, None] != second)
-            assert (move.size, move.bound) == (4.0 * apart.max(), "largest")
-        else:
-            assert (move.size, move.bound) == (12.0, "upper")
+        first, second = (np.array(groups[name][1])[:500] for name in ("g1", "g2"))
+        apart = (first[:, None] != first).astype(int) + (second[:, None] != second)
+        assert (move.size, move.bound) == ((4.0 * apart.max(), "largest") if many == 3 else (12.0, "upper"))
 
 
 REALISED = [
