@@ -61,8 +61,7 @@ def test_in_which_cells_one_record_can_change_and_that_every_sentence_is_true(na
     assert costs == pytest.approx([0.6] * bool(move) + [0.3] * bool(come))
     if not move and not come:
         assert text.startswith(f"Changing, adding or removing one person's record alone {UNPROTECTED}. Protected are")
-        least = re.search(r"only changes of (\d+) or more records together", text)
-        if least:
+        if least := re.search(r"only changes of (\d+) or more records together", text):
             points = lattice_points(invariants.matrix.toarray(), 1 if invariants.dimension > 5 else 2)
             lengths = np.abs(points).sum(axis=1)
             shortest = points[np.argmin(np.where(lengths > 0, lengths, np.inf))]
@@ -90,33 +89,27 @@ def test_the_loss_of_subspace_noise_is_that_of_the_worst_record(name, neighbours
     query = INVARIANTS[name]
     a = Invariants(query).matrix.toarray()
     kept = [(i, j) for i, j in itertools.combinations(range(a.shape[1]), 2) if np.array_equal(a[:, i], a[:, j])]
-    for mechanism in (
-        bdp.ProjectedGaussian(query, mu=0.5, neighbours=neighbours),
-        bdp.ExtendedLaplace(query, epsilon=1.0, neighbours=neighbours),
-        bdp.KNorm(query, epsilon=0.7, neighbours=neighbours),
+    z = np.array([np.eye(a.shape[1])[i] - np.eye(a.shape[1])[j] for i, j in kept]).reshape(-1, a.shape[1])
+    for mechanism, length in (
+        (
+            bdp.ProjectedGaussian(query, mu=0.5, neighbours=neighbours),
+            lambda m, own: np.linalg.norm(z, axis=1) / m.sigma,
+        ),
+        (bdp.ExtendedLaplace(query, epsilon=1.0, neighbours=neighbours), lambda m, own: np.abs(own).sum(axis=1) / m.b),
+        (bdp.KNorm(query, epsilon=0.7, neighbours=neighbours), lambda m, own: 0.7 * m.law.hull.gauge(own)),
     ):
         stated = re.findall(rf"costs at most (?:epsilon|mu) = {NUMBER}", mechanism.guarantee.person)
-        assert len(stated) == bool(kept)
-        if not kept:
-            continue
-        z = np.array([np.eye(a.shape[1])[i] - np.eye(a.shape[1])[j] for i, j in kept])
         own = mechanism.answer_invariants.coordinates(z.reshape(-1, *mechanism.frame.shape))
-        if isinstance(mechanism, bdp.ProjectedGaussian):
-            worst = np.linalg.norm(z, axis=1).max() / mechanism.sigma
-        elif isinstance(mechanism, bdp.ExtendedLaplace):
-            worst = np.abs(own).sum(axis=1).max() / mechanism.b
-        else:
-            worst = 0.7 * mechanism.law.hull.gauge(own).max()
-        assert float(stated[0]) == pytest.approx(worst, rel=1e-5)
+        worst = [length(mechanism, own).max()] if kept else []
+        assert [float(value) for value in stated] == pytest.approx(worst, rel=1e-5)
 
 
 def test_what_is_protected_comes_first():
     # Add-remove neighbours are told apart by the total; what is protected loses more.
     mechanism = bdp.ExtendedLaplace(bdp.Totals(labels(2, 2)), epsilon=1.0, neighbours="add-remove")
     flat = " ".join(str(mechanism.guarantee).split())
-    losses = [float(value) for value in re.findall(rf"epsilon = {NUMBER}", flat)]
-    assert losses[0] > 1.2
-    assert losses[-1] == 1.0
+    first, *_, last = (float(value) for value in re.findall(rf"epsilon = {NUMBER}", flat))
+    assert first > 1.2 > last == 1.0
     words = ["Moving one person's record", "one record moved between", "neighbouring tables"]
     assert sorted(words, key=flat.index) == words
 
@@ -168,19 +161,16 @@ def test_sentences(mechanism, words):
 
 def test_sentences_of_several_releases(make_rng):
     by_a, by_b = (bdp.Margins(labels(2, 3), [name]) for name in "ab")
-    one, other, again = (
-        bdp.ProjectedGaussian(query, mu=mu).release(np.arange(6).reshape(2, 3), make_rng(1))
-        for query, mu in ((by_a, 0.3), (by_b, 0.4), (by_a, 0.4))
-    )
+    kinds = [bdp.ProjectedGaussian(query, mu=mu) for query, mu in ((by_a, 0.3), (by_b, 0.4), (by_a, 0.4))]
+    one, other, again = (own.release(np.arange(6).reshape(2, 3), make_rng(1)) for own in kinds)
     assert one.guarantee.person.startswith("Moving one person's record between two cells that count towards the same")
     assert bdp.compose(one, other).guarantee.person.startswith("Changing, adding or removing one person's record alone")
     assert "costs at most mu = 0.5;" in bdp.compose(one, again).guarantee.person
 
 
 def test_a_loss_is_never_bare_and_files_of_older_versions_have_no_such_sentence():
-    stated = Guarantee(
-        "pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), sampler=SamplerStatement("Gibbs", 9)
-    )
+    pairs = pure_pairs(0.25, "l1", ["substitution"])
+    stated = Guarantee("pure", {"epsilon": 0.25}, "l1", pairs, sampler=SamplerStatement("Gibbs", 9))
     person = with_person(stated, Invariants(INVARIANTS["total"])).person
     assert "costs at most target epsilon = 0.5 (approximate, 9 sweeps of Gibbs, convergence not certified)" in person
     guarantee = bdp.LatticeLaplace(INVARIANTS["total"], epsilon=0.25).guarantee
