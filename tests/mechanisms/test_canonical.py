@@ -38,15 +38,12 @@ def exact_curve(mechanism, shift):
     return np.asarray(1.0 - np.interp(GRID, np.append(0.0, a), np.append(0.0, w)))
 
 
-def test_one_count_spends_all_of_it():
+def test_one_count_spends_all_of_it_and_two_have_the_tensor_product():
     for query in (Totals(TABLE), Identity(TABLE), Margins(TABLE, ["county"])):
         mechanism = CanonicalNoise(query, epsilon=1.0, neighbours="add-remove")
         assert (mechanism.law, mechanism.sensitivity) == (Tulap(1.0), 1.0)
         assert mechanism.tradeoff == mechanism.count_tradeoff == approximate_dp(1.0)
         np.testing.assert_allclose(exact_curve(mechanism, [1.0]), mechanism.tradeoff(GRID), rtol=0, atol=1e-9)
-
-
-def test_two_counts_have_the_tensor_product():
     mechanism = CanonicalNoise(TABLE, epsilon=1.0)
     assert mechanism.law == Tulap(0.5)
     assert mechanism.tradeoff(GRID) == pytest.approx(tensor_product(approximate_dp(0.5), approximate_dp(0.5))(GRID))

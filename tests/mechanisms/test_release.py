@@ -31,12 +31,21 @@ def test_labelled_tables_are_matched_by_label_and_without_a_generator_no_two_rel
     assert value == mechanism.logp(expected.values, TABLE)
 
 
-def test_determined_cells_are_listed_in_the_release_and_only_there(make_rng):
+def test_determined_cells_are_listed_in_the_release_only_or_said_to_be_at_least_so_many(make_rng, monkeypatch):
     mechanism = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20)
     told = mechanism.release([[15, 1], [20, 10], [0, 0]], make_rng(1)).guarantee.determined_cells
     assert told == ("county=Gamma, education=Low", "county=Gamma, education=High")
     assert mechanism.guarantee.determined_cells == ()
     assert "nonnegativity determine" in str(mechanism.guarantee)
+    monkeypatch.setattr("bayesdp.fibers.determined.PROGRAM_CELLS", 0)
+    # 3 = 2a + 2b + 3c: whole numbers leave (0, 0, 1) alone, which linear programs do not see.
+    rows = [[2, 2, 3] + [0] * 197, [0, 0, 0, 1, 1] + [0] * 195]
+    query = LinearQuery({"cell": list(range(200))}, rows, ["weighted", "empty"])
+    table = np.ones(200, dtype=np.int64)
+    table[[0, 1, 3, 4]] = 0
+    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(table, make_rng(1)).guarantee
+    assert (guarantee.determined_cells, guarantee.determined_complete) == (("cell=3", "cell=4"), False)
+    assert "at least 2 cells" in str(guarantee)
 
 
 test_bad_tables_are_refused_and_the_cell_is_named = refused(
@@ -104,24 +113,12 @@ def test_invariants_may_leave_everything_free_or_be_several_queries(make_rng):
     assert [part.values.tolist() for part in release.exact] == [[16, 30, 3], 49]
 
 
-def test_a_guarantee_whose_list_may_lack_cells_says_at_least(make_rng, monkeypatch):
-    monkeypatch.setattr("bayesdp.fibers.determined.PROGRAM_CELLS", 0)
-    # 3 = 2a + 2b + 3c: whole numbers leave (0, 0, 1) alone, which linear programs do not see.
-    rows = [[2, 2, 3] + [0] * 197, [0, 0, 0, 1, 1] + [0] * 195]
-    query = LinearQuery({"cell": list(range(200))}, rows, ["weighted", "empty"])
-    table = np.ones(200, dtype=np.int64)
-    table[[0, 1, 3, 4]] = 0
-    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(table, make_rng(1)).guarantee
-    assert (guarantee.determined_cells, guarantee.determined_complete) == (("cell=3", "cell=4"), False)
-    assert "at least 2 cells" in str(guarantee)
-
-
 LINE = {"county": ["p", "q", "r"]}
 TOTAL = Totals(LINE)
 EITHER = [m.ExtendedLaplace(TOTAL, 0.5), m.KNorm(TOTAL, 0.25), LatticeLaplace(TOTAL, 0.4)]
 
 
-def test_a_published_choice_is_a_release_of_the_mechanism_drawn():
+def test_a_published_choice_is_a_release_of_the_mechanism_drawn_and_promises_the_worst_before():
     """100 draws: chi-square of the choices at 1e-6."""
     choice, rng, names = PublishedChoice(EITHER, [0.5, 0.3, 0.2]), np.random.default_rng(2), []
     for _ in range(100):
@@ -133,9 +130,6 @@ def test_a_published_choice_is_a_release_of_the_mechanism_drawn():
         names.append(own.name)
     assert stats.chisquare([names.count(own.name) for own in EITHER], [50, 30, 20]).pvalue > 1e-6
     assert choice.release([3, 1, 3]).guarantee.simulated is False
-
-
-def test_what_is_promised_before_the_draw_is_the_worst():
     losses = PublishedChoice(EITHER[:2], [0.5, 0.5]).losses()
     rows = [{str(row.relation): dict(row.loss) for row in own.guarantee.pairs} for own in EITHER[:2]]
     assert losses

@@ -204,6 +204,15 @@ def test_releases_of_one_table_compose():
     assert [row.loss["epsilon"] for row in twice.pairs] == pytest.approx([1.0, 1.0, 2.0])
     gaussian = compose(*(SemiGaussian(BOTH, mu).release(COUNTS, rng) for mu in (3.0, 4.0))).guarantee
     assert gaussian.pairs[-1].loss["mu"] == pytest.approx(5.0)
+    # With published answers.
+    published = exact(BLOCKS, ONES)
+    made_for = SemiGaussian(BLOCKS, 0.3, published=published).release(ONES, rng=1)
+    anyhow = SemiGaussian(BLOCKS, 0.4).release(ONES, rng=2)
+    both = bdp.compose(made_for, anyhow)
+    [row] = [own for own in both.guarantee.pairs if isinstance(own.about, SemiAdjacentWithin)]
+    assert row.about == SemiAdjacentWithin(2, joint=True)
+    assert row.loss == {"mu": pytest.approx(0.5)}
+    assert Release.from_dataset(both.release.to_dataset()) == both.release
 
 
 STRATA = {"stratum": range(3), "a": range(2), "b": range(2)}
@@ -338,17 +347,6 @@ test_bad_arguments_are_named = refused(
     (lambda: SemiGaussian(CROSSED, 1.0, published=[Exact(CROSSED, [2, 2, 3])]), "adjacency must be given"),
     (lambda: SemiKNorm(CORNERS, 0.6, published=ONE_EACH), "published leaves differences in 1 of the 4 dimensions"),
 )  # fmt: skip
-
-
-def test_several_releases_state_what_tables_with_the_published_answers_lose():
-    published = exact(BLOCKS, ONES)
-    made_for = SemiGaussian(BLOCKS, 0.3, published=published).release(ONES, rng=1)
-    anyhow = SemiGaussian(BLOCKS, 0.4).release(ONES, rng=2)
-    both = bdp.compose(made_for, anyhow)
-    [row] = [own for own in both.guarantee.pairs if isinstance(own.about, SemiAdjacentWithin)]
-    assert row.about == SemiAdjacentWithin(2, joint=True)
-    assert row.loss == {"mu": pytest.approx(0.5)}
-    assert Release.from_dataset(both.release.to_dataset()) == both.release
 
 
 def test_the_posterior_is_that_of_enumeration():

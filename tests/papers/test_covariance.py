@@ -23,7 +23,7 @@ TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 NAMES, OF_PEOPLE = ["height", "weight"], np.array([[1.0, 0.5], [0.5, 2.0]])
 
 
-def test_bounds_and_scales_of_table_1():
+def test_bounds_and_scales_of_table_1_and_the_share_of_truncated_elements():
     mechanism, rng = CovarianceMatrix(1.0, 50, BOUNDS), np.random.default_rng(3)
     releases = (mechanism.release(TRUTH, rng) for _ in range(50))
     release = next(r for r in releases if r.matrix[0, 0] > 0 and r.matrix[1, 1] > 0)
@@ -32,9 +32,6 @@ def test_bounds_and_scales_of_table_1():
     edge = np.sqrt(release.matrix[0, 0] * release.matrix[1, 1])
     assert release.bounds(0, 1) == pytest.approx((-edge, edge))
     assert release.guarantee.parameters == pytest.approx({"epsilon": 1.0, "sensitivity": (36 + 81 + 54) / 50})
-
-
-def test_truncated_elements_have_their_share_of_epsilon():
     parts = [0.5, 0.2, 0.3]  # upper triangle: first variance, covariance, second variance
     mechanism = CovarianceMatrix(1.0, 80, BOUNDS, rule="truncated", parts=parts)
     release = mechanism.release(TRUTH, rng=np.random.default_rng(2))

@@ -288,13 +288,6 @@ def test_no_mechanism_for_a_count_is_below_it(epsilon, delta):
     assert 0.2 * best < bound <= best * (1 + 1e-9)
 
 
-def test_one_bit_is_sharp():
-    """Two tables only: randomised response, with the posterior mean as its output, attains the bound for a prior of one half."""
-    for epsilon in (2.5, 3.0, 5.0):  # one step is best from about 2.4 on
-        keep = 1 / (1 + math.exp(-epsilon))
-        assert private_error_bound([[1.0]], epsilon) == pytest.approx(keep * (1 - keep), rel=1e-12)
-
-
 def _moves(kind, rng):
     """Vectors of neighbours of several shapes: alike, long in few directions, nearly flat, few or many, running totals."""
     n = int(rng.integers(1, 9))
@@ -364,7 +357,7 @@ def test_theorem_3_11_the_least_gaussian_noise_and_the_base_decomposition_are_wi
         assert sigma**2 * np.trace(covariance) <= gaussian_error_factor(n, 0.2, 1e-6, method="ellipsoid") * least
 
 
-def test_theorem_3_11_in_its_own_form():
+def test_theorem_3_11_in_its_own_form_and_that_one_bit_is_sharp():
     """Epsilon up to 1, delta up to epsilon / 1000: 5 log(1/delta) for one answer, by steps of the proof and as a whole."""
     for epsilon in (1.0, 0.97, 0.8, 0.5, 0.3, 0.1, 0.01):
         for delta in (epsilon / 1000, epsilon**2 / 1000, 1e-6, 1e-9, 1e-20, 1e-100, 1e-300):
@@ -374,3 +367,7 @@ def test_theorem_3_11_in_its_own_form():
                 assert gaussian_error_factor(1, epsilon, delta) <= 5 * math.log(1 / delta)
     at_its_largest = gaussian_error_factor(1, 1.0, 1e-300) / math.log(1e300)
     assert 4.6 < at_its_largest < 5  # not far from what is stated
+    # Two tables only: randomised response, with the posterior mean as its output, attains the bound for a prior of one half.
+    for epsilon in (2.5, 3.0, 5.0):  # one step is best from about 2.4 on
+        keep = 1 / (1 + math.exp(-epsilon))
+        assert private_error_bound([[1.0]], epsilon) == pytest.approx(keep * (1 - keep), rel=1e-12)

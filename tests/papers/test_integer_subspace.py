@@ -136,7 +136,7 @@ def test_the_bound_is_above_the_true_distance(law, scale, lag, make_rng):
         assert found.sweeps_to(0.05) <= 3 * int(np.flatnonzero(truth <= 0.05)[0]) + 3
 
 
-def test_the_bound_is_the_mean_of_its_definition(make_rng):
+def test_the_bound_is_the_mean_of_its_definition_and_unknown_if_pairs_do_not_meet(make_rng):
     found = couple(BasisLaw.of(one_way(3, 3), "l1", 0.5), make_rng(7), pairs=500, lag=3)
     for i in (0, 1, len(found.times) // 2, -1):
         t = found.times[i]
@@ -145,6 +145,12 @@ def test_the_bound_is_the_mean_of_its_definition(make_rng):
         assert found.standard_error[i] == pytest.approx(terms.std() / math.sqrt(500))
     assert found.bound[-1] == 0 < found.bound[-2]
     assert found.sweeps_to(0.0) == found.meetings.max() - 3
+    target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
+    found = couple(target, make_rng(10), pairs=300, lag=20, horizon=30)
+    assert 0 < found.censored == (found.meetings == 0).sum() < len(found.meetings) == 300
+    assert np.isnan([found.bound, found.standard_error]).all()
+    assert (found.upper >= found.censored / 300).all()
+    assert found.sweeps_to(0.5) is None
 
 
 def test_meeting_times_in_one_dimension_and_of_a_4x4_table(make_rng):
@@ -157,15 +163,6 @@ def test_meeting_times_in_one_dimension_and_of_a_4x4_table(make_rng):
     found = couple(BasisLaw.of(one_way(4, 4), "l1", 0.25), make_rng(9), pairs=1500, lag=50)
     assert 5 <= np.median(found.meetings - 50) <= 8
     assert 40 <= found.sweeps_to(0.01) <= 62
-
-
-def test_pairs_that_do_not_meet_make_the_bound_unknown(make_rng):
-    target = BasisLaw.of(one_way(4, 4), "l1", 0.25)
-    found = couple(target, make_rng(10), pairs=300, lag=20, horizon=30)
-    assert 0 < found.censored == (found.meetings == 0).sum() < len(found.meetings) == 300
-    assert np.isnan([found.bound, found.standard_error]).all()
-    assert (found.upper >= found.censored / 300).all()
-    assert found.sweeps_to(0.5) is None
 
 
 @pytest.mark.parametrize(("r", "lag"), [(0.5, 1), (0.9, 10), (0.99, 300)])
@@ -223,7 +220,7 @@ def test_the_true_distance_is_within_the_tolerance(norm, epsilon, make_rng):
     assert pvalue(draws, plane.points, law) > LEVEL
 
 
-def test_noise_has_the_shape_of_the_table_and_as_many_sweeps_as_certified(make_rng):
+def test_noise_has_as_many_sweeps_as_certified_and_the_certificate_says_that_it_is_an_estimate(make_rng):
     certificate = certify(LatticeLaplace(one_way(2, 3), epsilon=0.5), 0.05, chains=500, rng=make_rng(1))
     noise = certificate.noise(make_rng(2), size=7)
     assert noise.shape == (7, 2, 3)
@@ -232,6 +229,14 @@ def test_noise_has_the_shape_of_the_table_and_as_many_sweeps_as_certified(make_r
     (here,) = np.flatnonzero(certificate.bound.times == certificate.sweeps)
     assert certificate.bound.upper[here] == certificate.tv_upper
     assert here == 1 or certificate.bound.upper[here - 1] > 0.05
+    mechanism = LatticeLaplace(Totals(COUNTIES), epsilon=0.7)
+    own, wide, far = (certify(mechanism, 0.05, chains=500, largest=x, rng=make_rng(1)) for x in (None, 100.0, 1e6))
+    assert str(own) == own.text
+    assert own.text.startswith(f"Estimate, not a proof: after {own.sweeps} sweeps of Gibbs from zero")
+    assert "99% confidence" in own.text
+    assert "on top of 0;" in own.text
+    assert "protects nothing" in wide.text
+    assert math.isinf(far.delta_charge)
 
 
 def test_charges_of_laplace_and_gaussian_noise(make_rng):
@@ -250,17 +255,6 @@ def test_charges_of_laplace_and_gaussian_noise(make_rng):
     assert stated.epsilon == pytest.approx(rho_to_epsilon(0.02 * 4, 1e-5))
     assert stated.delta_charge == pytest.approx((1 + math.exp(stated.epsilon)) * stated.tv_upper)
     assert certify(BY_DELTA, 0.05, chains=1000, rng=make_rng(1)).delta == 1e-6
-
-
-def test_the_certificate_says_that_it_is_an_estimate(make_rng):
-    mechanism = LatticeLaplace(Totals(COUNTIES), epsilon=0.7)
-    own, wide, far = (certify(mechanism, 0.05, chains=500, largest=x, rng=make_rng(1)) for x in (None, 100.0, 1e6))
-    assert str(own) == own.text
-    assert own.text.startswith(f"Estimate, not a proof: after {own.sweeps} sweeps of Gibbs from zero")
-    assert "99% confidence" in own.text
-    assert "on top of 0;" in own.text
-    assert "protects nothing" in wide.text
-    assert math.isinf(far.delta_charge)
 
 
 def test_tolerances_that_the_pairs_cannot_support_are_refused(make_rng):

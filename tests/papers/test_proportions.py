@@ -70,15 +70,12 @@ def test_total_mass_of_two_shares(rule, b, mu):
     assert _mass_of_two(b, rule, np.array(mu)) == pytest.approx(1.0, abs=2e-6)
 
 
-def test_extreme_scales_and_values_at_the_bounds():
+def test_extreme_scales_values_at_the_bounds_and_scales_per_category():
     wide = RescaledLaplace(1e9, BIT)
     # Each value is 0 or 1 with probability 1/2: the centre is all of one kind.
     assert np.exp(wide.log_density([[0.5, 0.5], [1.0, 0.0]], [0.2, 0.8])) == pytest.approx([0.5, 0.25], rel=1e-6)
     assert np.isfinite(RescaledLaplace(1e-9, CUT).log_density([0.9, 0.1], [0.0, 1.0]))
     assert np.isfinite(RescaledLaplace(0.01, CUT).log_density(np.linspace(1, 2, 60) / 90, np.full(60, 1 / 60)))
-
-
-def test_scales_per_category_and_broadcasting():
     law = RescaledLaplace([0.1, 0.3], BIT)
     both = law.log_density([[0.4, 0.6], [0.0, 1.0]], [[[0.3, 0.7]], [[0.6, 0.4]]])
     assert both.shape == (2, 2)
@@ -144,7 +141,7 @@ def test_tree_by_the_steps_of_the_paper():
     assert np.allclose(bounded.consistent_tree([h1, h2, h11, h12, h21, h22]), expected)
 
 
-def test_intervals():
+def test_intervals_of_one_release_and_of_several():
     low, high = bounded.proportion_interval([0.2, -0.1], 100)
     assert low[0] == pytest.approx(0.2 - 1.959964 * 0.04, rel=1e-6)
     assert high[1] == low[1] == -0.1
@@ -155,6 +152,13 @@ def test_intervals():
     assert np.allclose(centre, [0.3, 0.5])
     assert high[0] - 0.3 == pytest.approx(half, rel=1e-12)
     assert 0.5 - low[1] == pytest.approx(1.9599639845 * np.sqrt(0.004), rel=1e-9)  # no noise seen: normal
+    several = bounded.MultipleSynthesis.split(AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
+    assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
+    releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
+    assert len({release.shares.tobytes() for release in releases}) == 3
+    shares = np.stack([release.shares for release in releases])
+    inner = np.clip(shares, 0, 1)
+    assert np.allclose(several.combine(releases, 0.9), bounded.combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
 
 
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
@@ -183,16 +187,6 @@ def test_paper_convention_states_the_true_epsilon():
         assert kind(1.0, 50, NAMES, convention="paper", rule="truncated").true_epsilon > 2.9
         assert "true epsilon is 2" in " ".join(str(paper.guarantee).split())
     assert AllButOne(1.0, 50, ["yes", "no"]).noise.scale == pytest.approx(1 / 50)
-
-
-def test_several_releases():
-    several = bounded.MultipleSynthesis.split(AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
-    assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
-    releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
-    assert len({release.shares.tobytes() for release in releases}) == 3
-    shares = np.stack([release.shares for release in releases])
-    inner = np.clip(shares, 0, 1)
-    assert np.allclose(several.combine(releases, 0.9), bounded.combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
 
 
 def test_tree_likelihood_is_that_of_the_noisy_sums():

@@ -130,15 +130,12 @@ def test_general_integer_matrices_and_disjoint_totals_given_as_a_matrix_with_fre
         compare(Identity(frame), invariants)
 
 
-def test_three_ways_of_grouping_that_cross_are_never_all_told_apart():
+def test_three_ways_of_grouping_that_cross_and_a_million_cells_under_two_way_margins():
     # The three ways of pairing up four labels: any two labels are together in exactly one of them.
     groups = {"one": "aabb", "two": "abab", "three": "abba"}
     frame = Frame.of({"cell": list(range(4)), **{name: ("cell", list(own)) for name, own in groups.items()}})
     for names, expected in ("one two three", 4.0), ("one two three cell", 6.0), ("one two", 4.0):
         assert query_sensitivity(Margins(frame, *([name] for name in names.split()))) == expected
-
-
-def test_a_million_cells_under_two_way_margins():
     n = 1000
     query, margins = Identity(labels(n, n)), Margins(labels(n, n), ["a"], ["b"])
     # P = C x C with C = I - J/n; cells of one row are furthest apart: |C e|^2 |e - e'|^2. With l1, |Q^T e_ab|_1 is the product
@@ -251,9 +248,11 @@ def test_proportions(n, neighbours):
     assert extremes(n, (0.0, 1.0), neighbours, np.mean)[2] == pytest.approx(single.l1)
 
 
-def test_budgets_add_up():
+def test_budgets_add_up_and_entries_are_in_the_order_of_the_sums():
     assert 1.0 - 1e-15 <= sum(split_budget(1.0, 3)) <= 1.0
     assert split_budget(0.3, [0.1, 0.2]) == (0.1, 0.2)
+    # Of x, y, then x^2, x y, y^2.
+    assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)
 
 
 MOMENTS = [((1.0, 1.0), False), ((2.0, 1.0), False), ((10.0, 0.3), False), ((1.0, 2.0, 3.0), False), ((1.5,), True),
@@ -303,11 +302,6 @@ def test_the_stated_numbers_are_those_of_the_farthest_pair(limits, intercept):
     # Records may change places between groups: two of them at once.
     both = moment_sums_sensitivity(limits, intercept=intercept, records=2)
     assert (both.l1, both.l2) == (pytest.approx(2 * stated.l1), pytest.approx(2 * stated.l2))
-
-
-def test_each_entry_is_in_the_order_of_the_sums():
-    # Of x, y, then x^2, x y, y^2.
-    assert moment_sums_sensitivity((2.0, 5.0), intercept=True).largest == (4.0, 10.0, 4.0, 20.0, 25.0)
 
 
 CELLS, LARGE = Frame.of({"cell": range(3)}), Frame.of({"cell": range(3100)})

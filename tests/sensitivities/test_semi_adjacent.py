@@ -109,14 +109,12 @@ def test_one_way_margins_of_more_ways_by_all_tables():
     assert {2, 3} <= set(seen)
 
 
-def test_balanced_margins_are_the_only_exception_among_two_way_tables():
+def test_balanced_margins_and_where_the_bound_p_plus_1_is_attained():
     for rows, columns in [([3, 3], [2, 4]), ([2, 4], [3, 3]), ([2, 2, 2], [3, 3]), ([1, 2], [1, 2])]:
         assert found(two_way(rows, columns)) == (2, 3)
     # Of two records with different values: whatever one says, the other one has it.
     assert [semi_adjacency(two_way([n, n], [n, n])).worst for n in (3, 1)] == [2, 2]
-
-
-def test_the_bound_p_plus_1_is_attained_when_the_rarest_labels_can_belong_to_different_records():
+    # Attained when the rarest labels can belong to different records.
     frame, most = labels(2, 2, 2, 2, 2), 10**9
     for *rarest, n, worst in [
         (1, 1, 1, 1, 1, 6, 6),
@@ -162,16 +160,13 @@ def test_limits_where_tables_are_too_many_to_list():
     assert own.lower <= exact.worst <= own.upper
 
 
-def test_the_number_of_records_must_be_known():
+def test_the_number_of_records_must_be_known_and_bounds_of_counts_are_listed_too():
     for rows, reason in (([[1, 2]], "number of records"), ([[1, 1, 0]], "unbounded")):
         own = semi_adjacency([Exact(LinearQuery(labels(len(rows[0])), rows, ["own"]), [4])])
         assert own.method == "unknown"
         assert reason in own.reason
         assert "unknown" in str(own)
         assert (own.value, own.upper, own.worst, own.infimum) == (None, None, None, None)
-
-
-def test_bounds_of_counts_are_listed_too():
     frame = labels(2, 2)
     corner = LinearQuery(frame, sp.csr_array([[1, 0, 0, 0]]), ["corner"])
     exact = [Exact(Margins(frame, ["a"]), [3, 4]), Exact(Margins(frame, ["b"]), [2, 5]), Exact(corner, [1], sign=">=")]
