@@ -1,6 +1,7 @@
 """Rescaled noisy proportions: the law against quadrature of its definition, the rules against linear algebra, the term of a model."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pymc as pm
@@ -131,14 +132,12 @@ def test_tree_is_the_least_squares_solution(categories, branches):
 
 
 def test_tree_by_the_steps_of_the_paper():
-    h1, h2, h11, h12, h21, h22 = 0.1, 0.8, 0.0, 0.4, 0.3, 0.2
-    z1, z2 = (h11 + h12) / 3 + 2 * h1 / 3, (h21 + h22) / 3 + 2 * h2 / 3
-    top = np.array([z1, z2]) + 0.5 * (1 - z1 - z2)
-    left = np.array([h11, h12]) + 0.5 * (top[0] - h11 - h12)
-    right = np.array([h21, h22]) + 0.5 * (top[1] - h21 - h22)
+    above, below = np.array([0.1, 0.8]), np.array([[0.0, 0.4], [0.3, 0.2]])
+    top = below.sum(axis=1) / 3 + 2 * above / 3
+    top += 0.5 * (1 - top.sum())
+    left, right = below + 0.5 * (top - below.sum(axis=1))[:, None]
     assert left[0] < 0  # footnote 3
-    expected = [*top, 0.0, top[0], *right]
-    assert np.allclose(bounded.consistent_tree([h1, h2, h11, h12, h21, h22]), expected)
+    assert np.allclose(bounded.consistent_tree([*above, *below.ravel()]), [*top, 0.0, top[0], *right])
 
 
 def test_intervals_of_one_release_and_of_several():
@@ -155,8 +154,8 @@ def test_intervals_of_one_release_and_of_several():
     several = bounded.MultipleSynthesis.split(AllButOne, 1.0, 50, NAMES, parts=[0.5, 0.25, 0.25], rule="truncated")
     assert several.true_epsilon == pytest.approx(1.0, rel=1e-9)
     releases = several.release([5, 10, 15, 20], rng=np.random.default_rng(1))
-    assert len({release.shares.tobytes() for release in releases}) == 3
     shares = np.stack([release.shares for release in releases])
+    assert len(np.unique(shares, axis=0)) == 3
     inner = np.clip(shares, 0, 1)
     assert np.allclose(several.combine(releases, 0.9), bounded.combine_syntheses(shares, inner * (1 - inner) / 50, 0.9))
 
@@ -199,17 +198,8 @@ def test_tree_likelihood_is_that_of_the_noisy_sums():
 
 
 RESCALED, ONE = RescaledProportions(1.0, 10, NAMES), AllButOne(1.0, 9, NAMES)
-
-
-def split(parts):
-    return bounded.MultipleSynthesis.split(AllButOne, 1.0, 9, NAMES, parts=parts)
-
-
-def in_another_order():
-    several = split([0.5, 0.25, 0.25])
-    return several.combine(several.release([1, 2, 3, 3], rng=1)[::-1])
-
-
+SPLIT = partial(bounded.MultipleSynthesis.split, AllButOne, 1.0, 9, NAMES)
+SEVERAL = SPLIT(parts=[0.5, 0.25, 0.25])
 test_bad_arguments_are_named = refused(
     (lambda: bounded.rescale([-0.1, 0.4]), "at least 0"),
     (lambda: bounded.rescale([0.4]), "2 entries or more"),
@@ -231,11 +221,11 @@ test_bad_arguments_are_named = refused(
     (lambda: RescaledProportions(1.0, 10, NAMES, rule="cut"), "rule must be one of"),
     (lambda: AllButOne(1.0, 10, NAMES, last="e"), "last must be one of"),
     (lambda: UniversalHistogram(1.0, 10, NAMES[:3]), "power|2, 4, 8"),
-    (lambda: split([0.5, 0.4]), "add up to"),
+    (lambda: SPLIT(parts=[0.5, 0.4]), "add up to"),
     (lambda: bounded.MultipleSynthesis((ONE,)), "two or more, got 1"),
     (lambda: bounded.MultipleSynthesis((ONE, AllButOne(1.0, 8, NAMES))), "same records"),
     (lambda: bounded.MultipleSynthesis([1, 2]), "mechanisms for proportions"),
-    (in_another_order, "one of each of the 3 mechanisms, in their order"),
+    (lambda: SEVERAL.combine(SEVERAL.release([1, 2, 3, 3], rng=1)[::-1]), "one of each of the 3 mechanisms, in their order"),
 )  # fmt: skip
 CASES = [(BIT, [0.2, 0.3, 0.5]), (BIT, [0.0, 0.45, 0.55]), (BIT, [1 / 3, 1 / 3, 1 / 3]), (CUT, [0.2, 0.3, 0.5])]
 
