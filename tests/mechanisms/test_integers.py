@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from tests.lattices import oracles
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, lattice_points, law_on, one_way
 from tests.moves.test_basis import NESTED
 from tests.refusals import refused
+from tests.sensitivities.databases import neighbours_of
 
 OVERLAP = Invariants(LinearQuery({"cell": list("abcd")}, [[1, 1, 0, 0], [0, 1, 1, 1]], ["ab", "bcd"]))
 SQUARE, CYCLE, MOVED = (4.0, 2.0), (6.0, math.sqrt(6)), (2.0, math.sqrt(2))
@@ -136,8 +137,6 @@ X = np.array([[20, 10], [5, 1]])
 COUNTY = Margins(TABLE, ["county"])
 BOTH = Margins(TABLE, ["county"], ["education"])
 WEIGHTED = LinearQuery(TABLE, [[1, 2, 0, 0]], ["weighted"])
-
-
 NORMAL = DiscreteGaussian(TABLE, epsilon=1.0, delta=1e-6, neighbours="add-remove")
 
 
@@ -154,9 +153,7 @@ def test_what_is_said_of_a_release_and_of_a_simulation(mechanism):
 
 def changes(query, neighbours):
     """What neighbouring tables change of the answers, all of them."""
-    unit = np.eye(4, dtype=np.int64)
-    cells = [*unit, *-unit] if neighbours == "add-remove" else [a - b for a, b in permutations(unit, 2)]
-    return np.array([query.apply(u.reshape(2, 2)).ravel() for u in cells])
+    return np.array([query.apply(u.reshape(2, 2)).ravel() for u in neighbours_of(4, neighbours)])
 
 
 WAYS = list(product([COUNTY, BOTH, WEIGHTED], ["substitution", "add-remove"]))
@@ -171,9 +168,8 @@ def test_laplace_keeps_its_epsilon_and_spends_all_of_it(query, neighbours):
     assert max(losses) == pytest.approx(0.7, abs=1e-12)
     # The scale is exactly enough, not up to rounding, and hardly more.
     for epsilon in (0.7, 0.1, 0.3, 1 / 3, 1e-3, 3.3):
-        spent = (
-            Fraction(replace(mechanism, epsilon=epsilon).law.b) * Fraction(epsilon) / Fraction(mechanism.sensitivity)
-        )
+        b = Fraction(replace(mechanism, epsilon=epsilon).law.b)
+        spent = b * Fraction(epsilon) / Fraction(mechanism.sensitivity)
         assert 1 <= spent <= 1 + Fraction(1, 2**51)
 
 
@@ -210,9 +206,8 @@ def test_gaussian_with_the_exact_profile():
 @pytest.mark.parametrize("kind", ["l1", "l2", "gaussian"])
 def test_noise_follows_the_law_at_the_stated_scale(kind, make_rng):
     """Chi-square of 8,000 draws against the lattice, of which less than 1e-9 is left out."""
-    if kind == "gaussian":
-        mechanism, scale = LatticeGaussian(OVERLAP, rho=0.5, sensitivity=2.0), 2.0
-    else:
+    mechanism, scale = LatticeGaussian(OVERLAP, rho=0.5, sensitivity=2.0), 2.0
+    if kind != "gaussian":
         mechanism, scale = LatticeLaplace(OVERLAP, epsilon=2.7, norm=kind, sensitivity=2.0), 1.35
     points = lattice_points(OVERLAP.matrix.toarray(), 18)
     draws = mechanism.noise(make_rng(5), size=8_000).reshape(8_000, -1)

@@ -1,6 +1,6 @@
 """The K-norm mechanism: its promise, by the exact log-likelihood over all neighbours, and what it publishes."""
 
-from itertools import permutations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,14 +9,10 @@ from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.refusals import refused
+from tests.sensitivities.databases import neighbours_of
 
 TABLE = {"row": range(3), "column": range(3)}
 BOTH = Margins(TABLE, ["row"], ["column"])
-
-
-def neighbours_of(size, kind):
-    units = np.eye(size)
-    return [*units, *-units] if kind == "add-remove" else [u - v for u, v in permutations(units, 2)]
 
 
 @pytest.mark.parametrize("kind", ["substitution", "add-remove"])

@@ -1,7 +1,5 @@
 """Mechanisms of subspace differential privacy: losses by brute force over neighbours, errors, Theorems 3.3 and 4.2."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -14,6 +12,7 @@ from bayesdp.privacy import optimal_factorization as optimal
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.lattices.oracles import labels, one_way
 from tests.refusals import refused
+from tests.sensitivities.databases import neighbours_of
 
 LINE = {"county": ["p", "q", "r"], "state": ("county", ["N", "N", "S"])}
 GRID = {"row": ["p", "q", "r"], "column": ["low", "high"]}
@@ -36,13 +35,6 @@ EVERY_CASE = pytest.mark.parametrize(
 )
 
 
-def of_neighbours(mechanism):
-    """All differences of neighbouring tables, flat."""
-    one = np.eye(mechanism.frame.size)
-    pairs = itertools.permutations(range(len(one)), 2)
-    return one if mechanism.neighbours == "add-remove" else np.array([one[i] - one[j] for i, j in pairs])
-
-
 def hidden(mechanism, tables):
     """What differences of tables change of the answers within the noise space."""
     shape = mechanism.answer_invariants.frame.shape
@@ -63,7 +55,9 @@ def lengths(mechanism, tables):
 def test_the_worst_neighbours_lose_what_is_stated(kind, invariants, query, neighbours):
     mechanism = kind(invariants, epsilon=0.8, delta=1e-7, query=query, neighbours=neighbours)
     # Noise of this covariance moved by v is as hard to tell from noise at 0 as N(|v|, 1) from N(0, 1).
-    worst = gaussian_delta(0.8, 1.0, lengths(mechanism, of_neighbours(mechanism)).max())
+    worst = gaussian_delta(
+        0.8, 1.0, lengths(mechanism, neighbours_of(mechanism.frame.size, mechanism.neighbours)).max()
+    )
     assert worst <= 1e-7 * (1 + 1e-6)
     if kind is not ProjectedGaussian:  # whose noise is for what the projection takes away, too
         assert worst == pytest.approx(1e-7, rel=1e-5)
@@ -76,7 +70,7 @@ def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invaria
     mechanism = kind(invariants, epsilon=0.6, neighbours=neighbours)
     law, relations = mechanism.law, mechanism.answer_invariants
     points = relations.project(np.random.default_rng(1).laplace(scale=6.0, size=(150, 3)))
-    shifts = hidden(mechanism, of_neighbours(mechanism))
+    shifts = hidden(mechanism, neighbours_of(mechanism.frame.size, mechanism.neighbours))
     tops = [(y, law.logp(y, 0 * y, relations)) for y in points]
     ratios = [top - law.logp(y, u, relations) for y, top in tops for u in shifts]
     assert 0.55 < np.abs(ratios).max() <= 0.6 + 1e-9
@@ -99,7 +93,7 @@ def test_files_may_say_how_the_noise_was_found(kind, word, known):
 )
 def test_all_ways_of_stating_the_loss(stated, length):
     mechanism = CorrelatedGaussian(Totals(AGES), query=BELOW, **stated)
-    longest = float(lengths(mechanism, of_neighbours(mechanism)).max())
+    longest = float(lengths(mechanism, neighbours_of(mechanism.frame.size, mechanism.neighbours)).max())
     if length is None:
         assert gaussian_epsilon(1e-6, 1.0, longest) == pytest.approx(1.0, rel=1e-7)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, permutations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,12 @@ def tables_of(cells: int, records: int) -> Ints:
     """All tables of so many records, flat."""
     pairs = combinations_with_replacement(range(cells), records)
     return np.array([np.bincount(own, minlength=cells) for own in pairs])
+
+
+def neighbours_of(cells: int, kind: str) -> Ints:
+    """All differences of neighbouring tables, flat."""
+    unit = np.eye(cells, dtype=np.int64)
+    return np.array([*unit, *-unit] if kind == "add-remove" else [u - v for u, v in permutations(unit, 2)])
 
 
 def changes_by_pairs(query: Query, exact: Query, adjacency: int) -> Ints:
