@@ -168,7 +168,7 @@ def test_laplace_keeps_its_epsilon_and_spends_all_of_it(query, neighbours):
     assert max(losses) == pytest.approx(0.7, abs=1e-12)
     # The scale is exactly enough, not up to rounding, and hardly more.
     for epsilon in (0.7, 0.1, 0.3, 1 / 3, 1e-3, 3.3):
-        b = Fraction(replace(mechanism, epsilon=epsilon).law.b)
+        b = Fraction(DiscreteLaplace(query, epsilon, neighbours=neighbours).law.b)
         spent = b * Fraction(epsilon) / Fraction(mechanism.sensitivity)
         assert 1 <= spent <= 1 + Fraction(1, 2**51)
 

@@ -63,8 +63,8 @@ def test_observed_likelihood_is_that_of_the_mechanism(kind):
     rng = np.random.default_rng(5)
     for k in range(0, N + 1, 5):
         point = {"successes": k, "shares": rng.uniform(size=2)}
-        assert logp(point) == pytest.approx(single.logp(one.values, k / N), rel=1e-10)
-        assert both(point) == pytest.approx(several.logp(two.values, point["shares"]), rel=1e-10)
+        expected = single.logp(one.values, k / N), several.logp(two.values, point["shares"])
+        assert (logp(point), both(point)) == pytest.approx(expected, rel=1e-10)
     assert model["true_statistic"].eval({successes: 25}) == 0.5
 
 
@@ -75,10 +75,9 @@ def test_posterior_against_enumeration(posterior):
     logs = np.array([SHARE.logp(ONE.values, own / N) for own in k]) + stats.betabinom(N, 1, 1).logpmf(k)
     exact = softmax(logs)
     mean = exact @ k
-    sd = np.sqrt(exact @ (k - mean) ** 2)
     draws = posterior["posterior"]["successes"].values
     ess = float(posterior["diagnostics"]["successes_ess_bulk"])
-    assert abs(draws.mean() - mean) < 3.9 * sd / np.sqrt(ess)
+    assert abs(draws.mean() - mean) < 3.9 * np.sqrt(exact @ (k - mean) ** 2 / ess)
     assert np.array_equal(posterior["posterior"]["true_statistic"].values, draws / N)
 
 
@@ -178,10 +177,7 @@ def test_two_releases_of_one_statistic():
 
 @pytest.mark.system
 def test_any_values_within_bounds_given_public_groups():
-    """Sums over records with |y| <= 2 and public x: guarantee, law, and the posterior with the records as unknowns.
-
-    By importance sampling from the prior: 5 standard errors, those of the weights included.
-    """
+    """Sums over records with |y| <= 2 and public x: guarantee, law, and the posterior with the records as unknowns."""
     x, limit = np.array([-1.0, -1.0, 0.0, 0.0, 1.0, 1.0]), 2.0
     size = len(x)
     # One record changes its y within [-2, 2]: sum y by at most 4, sum xy by 4 max|x|, sum y^2 by 4.
@@ -207,6 +203,7 @@ def test_any_values_within_bounds_given_public_groups():
         own = pm.TruncatedNormal("y", mu=slope * x, sigma=1.0, lower=-limit, upper=limit)
         bdp.observe(released, pm.math.stack([own.sum(), (own * x).sum(), (own**2).sum()]))
         drawn = bdp.sample(1500, tune=500, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
+    # By importance sampling from the prior: 5 standard errors, those of the weights included.
     slopes = rng.normal(size=200_000)
     a, b = (-limit - slopes[:, None] * x), (limit - slopes[:, None] * x)
     records = slopes[:, None] * x + stats.truncnorm.ppf(rng.random((len(slopes), size)), a, b)

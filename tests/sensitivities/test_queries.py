@@ -80,7 +80,7 @@ def helmert_basis(invariants):
 def largest(columns, norm, neighbours):
     vectors = columns.T
     if neighbours == "substitution":
-        vectors = (vectors[:, None] - vectors).reshape(-1, vectors.shape[1])
+        vectors = (vectors[:, None] - vectors).reshape(len(vectors) ** 2, -1)
     return float(np.linalg.norm(vectors, 1 if norm == "l1" else 2, axis=1).max())
 
 
