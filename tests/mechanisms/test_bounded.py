@@ -14,13 +14,8 @@ from bayesdp.composition import as_one
 from bayesdp.papers import covariance_cone
 from bayesdp.privacy import StatisticGuarantee, gaussian_delta, gaussian_sigma, truncated_epsilon
 from bayesdp.privacy.bounded import truncated_loss
-from bayesdp.sensitivities.statistics import (
-    mean_sensitivity,
-    moment_sums_sensitivity,
-    proportion_sensitivity,
-    stated_sensitivity,
-    variance_sensitivity,
-)
+from bayesdp.sensitivities import statistics
+from bayesdp.sensitivities.statistics import mean_sensitivity, proportion_sensitivity, variance_sensitivity
 from tests.refusals import refused
 from tests.sensitivities.databases import tables_of
 
@@ -243,7 +238,7 @@ def test_sensitivities_one_after_the_other():
     assert bdp.TruncatedLaplace(1.0, [0.1, 0.3], ([0.0, None], [1.0, 2.0])).largest == (0.1, 0.3)
     # As many statistics as the sensitivity is of, also without names or bounds that say so.
     assert bdp.TruncatedLaplace(1.0, THREE, UNIT).names == ("statistic 1", "statistic 2", "statistic 3")
-    sums = moment_sums_sensitivity((1.0, 2.0))
+    sums = statistics.moment_sums_sensitivity((1.0, 2.0))
     assert bdp.BoundaryInflatedLaplace(1.0, [VARIANCE, sums], (-9.0, 9.0)).largest == (4 / 50, 1.0, 4.0, 4.0)
 
 
@@ -297,6 +292,7 @@ def test_covariance_matrix_states_the_loss_of_no_path_but_of_the_worst(parts):
 
 
 ADDED = variance_sensitivity(50, (0.0, 2.0), "add-remove")
+read = m.StatisticMechanism.from_description
 ONE = "is that of one statistic, but there are "
 
 
@@ -306,10 +302,6 @@ def laplace(sensitivity=0.1, bounds=UNIT, epsilon=1.0, **more):
 
 def normal(sensitivity=0.1, bounds=UNIT, **more):
     return m.TruncatedGaussian(sensitivity, bounds, **(more or {"rho": 0.1}))
-
-
-def file(**own):
-    return m.StatisticMechanism.from_description(own)
 
 
 test_bad_arguments_are_named = refused(
@@ -337,8 +329,8 @@ test_bad_arguments_are_named = refused(
     (lambda: laplace().release([0.2, 0.3]), r"must have shape \(\)"),
     (lambda: laplace().release(float("nan")), "statistic must be finite"),
     (lambda: m.StatisticRelease(1.5, bdp.noise.TruncatedLaplace(1.0, (0, 1))), "'truncated-laplace', 0 to 1, but .*single is 1.5"),
-    (lambda: file(mechanism="other"), "one of boundary-inflated"),
-    (lambda: file(mechanism="truncated-laplace", epsilon=1.0), "lacks 'sensitivity', 'bounds'"),
+    (lambda: read({"mechanism": "other"}), "one of boundary-inflated"),
+    (lambda: read({"mechanism": "truncated-laplace", "epsilon": 1.0}), "lacks 'sensitivity', 'bounds'"),
     (lambda: laplace(MEAN, (0.0, 10.0), names=["a", "b", "c"]), ONE + "3: .* losses add up"),
     (lambda: bdp.BoundaryInflatedLaplace(1.0, MEAN, ([0.0, 0.0], [10.0, 10.0])), ONE + "2"),
     (lambda: laplace([0.2], (0.0, 10.0), names=["a", "b", "c"]), ONE + "3"),
@@ -346,7 +338,7 @@ test_bad_arguments_are_named = refused(
     (lambda: laplace(SHARE, names=SHARES), ONE + "4"),
     (lambda: laplace([THREE, ADDED]), r"one kind of neighbours, got 'substitution' and, at sensitivity\[1\], 'add-remove'"),
     (lambda: laplace([THREE, 0.1]), r"all numbers or all of .*Sensitivity, but sensitivity\[1\] is 0.1"),
-    (lambda: laplace([VARIANCE, stated_sensitivity(0.2)]), "one kind of neighbours"),
+    (lambda: laplace([VARIANCE, statistics.stated_sensitivity(0.2)]), "one kind of neighbours"),
     (lambda: laplace([[0.1, 0.2]]), r"a vector of them, got an array of shape \(1, 2\)"),
     (lambda: laplace("wide"), "sensitivity must hold integers or real numbers"),
 )  # fmt: skip

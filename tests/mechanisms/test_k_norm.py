@@ -13,18 +13,16 @@ from tests.sensitivities.databases import neighbours_of
 
 TABLE = {"row": range(3), "column": range(3)}
 BOTH = Margins(TABLE, ["row"], ["column"])
+CASES = [
+    (BOTH, None),
+    (Totals(TABLE), Margins(TABLE, ["row"])),
+    (Totals(TABLE), BOTH),
+    (Totals({"cell": range(5)}), None),
+]
 
 
 @pytest.mark.parametrize("kind", ["substitution", "add-remove"])
-@pytest.mark.parametrize(
-    ("invariants", "query"),
-    [
-        (BOTH, None),
-        (Totals(TABLE), Margins(TABLE, ["row"])),
-        (Totals(TABLE), Margins(TABLE, ["row"], ["column"])),
-        (Totals({"cell": range(5)}), None),
-    ],
-)
+@pytest.mark.parametrize(("invariants", "query"), CASES)
 def test_the_largest_log_ratio_over_neighbours_is_epsilon(kind, invariants, query):
     mechanism = KNorm(invariants, 0.6, query=query, neighbours=kind)
     relations, law = mechanism.answer_invariants, mechanism.law

@@ -77,10 +77,8 @@ def _says(call):
         try:
             call()
         except Exception as error:
-            told = everything_said(error)
-        else:
-            told = None
-    return told if told is None else "\n".join([told, *(str(item.message) for item in warned)])
+            return "\n".join([everything_said(error), *(str(item.message) for item in warned)])
+    return None
 
 
 @pytest.mark.parametrize("name", TRIED)

@@ -76,10 +76,10 @@ def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invaria
     assert 0.55 < np.abs(ratios).max() <= 0.6 + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("kind", "word", "known"),
-    [(bdp.ProjectedGaussian, "calibration", "analytic"), (CorrelatedGaussian, "method", "factorization")],
-)
+FOUND = [(ProjectedGaussian, "calibration", "analytic"), (CorrelatedGaussian, "method", "factorization")]
+
+
+@pytest.mark.parametrize(("kind", "word", "known"), FOUND)
 def test_files_may_say_how_the_noise_was_found(kind, word, known):
     mechanism = kind(bdp.Totals(LINE), mu=0.5)
     earlier = mechanism.describe() | {word: known}
@@ -88,16 +88,12 @@ def test_files_may_say_how_the_noise_was_found(kind, word, known):
         Mechanism.from_description(earlier | {word: "other"}, LINE)
 
 
-@pytest.mark.parametrize(
-    ("stated", "length"), [({"mu": 0.5}, 0.5), ({"rho": 0.02}, 0.2), ({"epsilon": 1.0, "delta": 1e-6}, None)]
-)
-def test_all_ways_of_stating_the_loss(stated, length):
+@pytest.mark.parametrize("stated", [{"mu": 0.5}, {"rho": 0.02}, {"epsilon": 1.0, "delta": 1e-6}], ids=str)
+def test_all_ways_of_stating_the_loss(stated):
     mechanism = CorrelatedGaussian(Totals(AGES), query=BELOW, **stated)
     longest = float(lengths(mechanism, neighbours_of(mechanism.frame.size, mechanism.neighbours)).max())
-    if length is None:
-        assert gaussian_epsilon(1e-6, 1.0, longest) == pytest.approx(1.0, rel=1e-7)
-    else:
-        assert longest == pytest.approx(length, rel=1e-9)
+    found = {"mu": longest, "rho": longest**2 / 2, "epsilon": gaussian_epsilon(1e-6, 1.0, longest), "delta": 1e-6}
+    assert {name: found[name] for name in stated} == pytest.approx(stated, rel=1e-7)
     guarantee = mechanism.guarantee
     assert (guarantee.unit, guarantee.parameters) == ("Mahalanobis", {**stated, "sensitivity": 1.0})
     assert "in the metric of the noise" in str(guarantee).replace("\n    ", " ")

@@ -116,13 +116,9 @@ MATRIX = CovarianceMatrix(3.0, 200, BOUNDS, NAMES)
 OF_PAPER = {"rule": "truncated", "parts": [0.5, 0.3, 0.2], "convention": "paper"}
 PAPER = CovarianceMatrix(1.0, 200, [(-3.0, 3.0)] * 2, NAMES, **OF_PAPER)
 ONE = CovarianceMatrix(2.0, 100, [(-3.0, 3.0)])
-BY_HAND = CovarianceRelease(
-    [[1.0, 0.4, -0.2], [0.4, 2.0, 0.3], [-0.2, 0.3, 0.5]],
-    [[0.1, 0.2, 0.15], [0.2, 0.3, 0.25], [0.15, 0.25, 0.4]],
-    [9.0, 9.0, 4.0],
-    200,
-    [*NAMES, "age"],
-)
+OF_THREE = [[1.0, 0.4, -0.2], [0.4, 2.0, 0.3], [-0.2, 0.3, 0.5]]
+SCALES = [[0.1, 0.2, 0.15], [0.2, 0.3, 0.25], [0.15, 0.25, 0.4]]
+BY_HAND = CovarianceRelease(OF_THREE, SCALES, [9.0, 9.0, 4.0], 200, [*NAMES, "age"])
 RELEASES = {
     "truncated": lambda: PAPER.release(OF_PEOPLE, rng=2),
     "at a bound": lambda: CovarianceRelease([[0.9, 0.9], [0.9, 3.0]], [[0.2, 0.3], [0.3, 0.4]], [8.0, 3.0], 50, NAMES),

@@ -52,12 +52,9 @@ def test_masses_of_steps_are_those_of_the_plain_sum(law, make_rng):
 
 # 5 tests at the level LEVEL. Autocorrelation times are below 6 sweeps here, so that 40 sweeps from zero leave less than
 # the tests can see.
-@pytest.mark.parametrize(
-    ("case", "law", "scale"),
-    [(case, *LAWS[k]) for case, k in (("3x3", 0), ("totals", 1), ("general", 2), ("3x3", 2), ("general", 1))],
-)
-def test_noise_follows_its_law(case, law, scale, make_rng):
-    invariants, reach = CASES[case]
+@pytest.mark.parametrize(("case", "law"), [("3x3", 0), ("totals", 1), ("general", 2), ("3x3", 2), ("general", 1)])
+def test_noise_follows_its_law(case, law, make_rng):
+    (invariants, reach), (law, scale) = CASES[case], LAWS[law]
     points = lattice_points(invariants.matrix.toarray(), reach)
     draws = draw_basis_gibbs(BasisLaw.of(invariants, law, scale), make_rng(len(case)), chains=1000, thin=40)[:, 0]
     assert not np.any(invariants.matrix @ draws.T)

@@ -69,12 +69,6 @@ def kept(invariants, l1):
     return vectors[~np.any(vectors @ invariants.matrix.toarray().T, axis=1)]
 
 
-def gauge(vertices, point):
-    """The norm K as a linear program of its own."""
-    both = np.concatenate([vertices, -vertices]).T
-    return float(linprog(np.ones(both.shape[1]), A_eq=both, b_eq=point, method="highs").fun)
-
-
 def lengths(mechanism, vectors):
     """How far each difference moves the answers, in the norm of the mechanism, by dense algebra."""
     moved = vectors @ mechanism.released_query.matrix.toarray().T
@@ -89,7 +83,10 @@ def lengths(mechanism, vectors):
         return np.sqrt(np.einsum("ij,jk,ik->i", own, np.linalg.inv(mechanism.covariance / scale), own))
     if isinstance(mechanism, bdp.KNorm):
         different = np.unique(np.round(np.concatenate([own, -own]), 9), axis=0)
-        return np.array([gauge(mechanism.law.vertices, point) for point in different[len(different) // 2 :]])
+        both = np.concatenate([mechanism.law.vertices, -mechanism.law.vertices]).T
+        # The norm K as a linear program of its own.
+        program = functools.partial(linprog, np.ones(both.shape[1]), A_eq=both, method="highs")
+        return np.array([program(b_eq=point).fun for point in different[len(different) // 2 :]])
     return np.linalg.norm(own, axis=1)
 
 
