@@ -19,7 +19,6 @@ from bayesdp.sensitivities.statistics import mean_sensitivity, proportion_sensit
 from tests.refusals import refused
 from tests.sensitivities.databases import tables_of
 
-LAPLACE = [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace]
 KINDS = [m.TruncatedGaussian, m.BoundaryInflatedGaussian]
 UNIT, SHARES = (0.0, 1.0), ["a", "b", "c", "d"]
 SHARE, MEAN = proportion_sensitivity(50), mean_sensitivity(50, (0.0, 10.0))
@@ -217,7 +216,7 @@ def loss_of(law, first, second):
     return float(each.sum(axis=1).max())
 
 
-@pytest.mark.parametrize("kind", LAPLACE)
+@pytest.mark.parametrize("kind", [bdp.TruncatedLaplace, bdp.BoundaryInflatedLaplace])
 def test_one_sensitivity_is_not_enough_for_several_statistics(kind):
     """Three means of the same records: one record moves each by 0.2, so that noise for one of them loses 3."""
     alone = kind(1.0, MEAN, (0.0, 10.0))

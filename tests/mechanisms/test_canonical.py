@@ -134,12 +134,11 @@ def test_draws_guarantee_description_and_test(f):
 
 def test_the_posterior_against_enumeration():
     """All tables with both margins, weighted by the prior and the law, which is bounded: it starts within its reach."""
-    value = 3.9
-    measured = bdp.Measured(SemiCanonical(BOTH, BOUNDED).released_query, [value], Canonical(BOUNDED))
+    measured = bdp.Measured(SemiCanonical(BOTH, BOUNDED).released_query, [3.9], Canonical(BOUNDED))
     release = bdp.Release.from_published(PAIRED, [measured], [bdp.Exact(BOTH, [8, 8, 7, 9])])
     rate = np.array([[3.0, 6.0], [4.0, 4.0]])
     tables = np.array([[[x, 8 - x], [7 - x, 1 + x]] for x in range(8)])
-    law = np.array([Canonical(BOUNDED).logp([value], [x]) for x in range(8)])
+    law = np.array([Canonical(BOUNDED).logp([3.9], [x]) for x in range(8)])
     expected = softmax((tables * np.log(rate) - gammaln(tables + 1)).sum(axis=(1, 2)) + law)
     assert 1 < np.count_nonzero(expected) <= 6
     with pm.Model(coords=release.coords):

@@ -49,8 +49,7 @@ def test_a_release_publishes_noisy_answers_and_exact_invariants(mechanism):
     assert own == pytest.approx(mechanism.law.logp(values, location, relations), rel=1e-12)
     if relations.rank and not mechanism.law.independent:
         assert mechanism.logp(measured.values, TABLE + 1) == -math.inf  # other totals
-    grid = getattr(mechanism, "grid", None)
-    if grid is not None:
+    if (grid := getattr(mechanism, "grid", None)) is not None:
         np.testing.assert_array_equal(measured.values / grid, np.rint(measured.values / grid))
     with pytest.raises(ValueError, match="table must"):
         mechanism.release(TABLE - 18)

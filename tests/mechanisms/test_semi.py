@@ -215,7 +215,6 @@ CORNERS = Margins(labels(3, 3), ["a"], ["b"])
 TWO_RECORDS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0]])
 BLOCKS = Totals({"stratum": range(3), "answer": range(3)}, by="stratum")
 ONES = np.array([[1, 0, 0], [0, 0, 1], [0, 0, 0]])
-FLAT = Totals({"cell": range(4)})
 
 
 def losses(mechanism, tables, *apart):
@@ -273,8 +272,8 @@ def test_the_hull_of_what_occurs():
     two = SemiKNorm(CORNERS, 0.6, published=exact(CORNERS, counts), adjacency=2)
     assert losses(two, enumerate_fiber(bdp.fibers.Fiber.of(exact(CORNERS, counts))), 2) == near([0.6])
     # A margin of one record in a total of four cells: K is that of one substitution, whatever the adjacency.
-    assert losses(SemiKNorm(FLAT, 0.6, published=exact(FLAT, one), adjacency=2), unit, 2) == near([0.6])
-    assert losses(SemiKNorm(FLAT, 0.6, adjacency=2), unit, 2) == near([0.3])
+    assert losses(SemiKNorm(Totals(LINE), 0.6, published=exact(Totals(LINE), one), adjacency=2), unit, 2) == near([0.6])
+    assert losses(SemiKNorm(Totals(LINE), 0.6, adjacency=2), unit, 2) == near([0.3])
 
 
 def test_a_release_reads_back_and_a_reader_refuses_other_totals():

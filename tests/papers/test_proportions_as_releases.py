@@ -15,7 +15,7 @@ from scipy.special import gammaln, softmax
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp.composition import as_one
-from bayesdp.papers import bounded_statistics
+from bayesdp.papers import bounded_statistics as bounded
 from bayesdp.papers.bounded_statistics import AllButOne, ProportionRelease, RescaledProportions, UniversalHistogram
 from bayesdp.privacy import StatisticGuarantee
 from tests.sensitivities.databases import tables_of
@@ -44,17 +44,16 @@ def test_one_format(kind, rule, tmp_path):
         assert np.array_equal(mechanism.log_likelihood(again, tables), mechanism.log_likelihood(release, tables))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "counts", "prior"),
-    [
-        (RescaledProportions(2.0, N, NAMES[:3]), [2, 6, 4], 1.0),
-        (AllButOne(2.0, N, NAMES[:3]), [2, 6, 4], [2.0, 0.5, 1.5]),
-        (UniversalHistogram(2.0, N, NAMES[:2]), [5, 7], 1.0),
-    ],
-)
-def test_observed_posterior_is_the_enumerated_one(mechanism, counts, prior):
+OBSERVED = [(RescaledProportions, [2, 6, 4], 1.0), (AllButOne, [2, 6, 4], [2.0, 0.5, 1.5])]
+OBSERVED += [(UniversalHistogram, [5, 7], 1.0)]
+
+
+@pytest.mark.parametrize(("kind", "counts", "prior"), OBSERVED)
+def test_observed_posterior_is_the_enumerated_one(kind, counts, prior):
     """The model's log-density of each table of the categories against prior and likelihood without PyMC."""
-    release, k = mechanism.release(counts, rng=5), len(counts)
+    k = len(counts)
+    mechanism = kind(2.0, N, NAMES[:k])
+    release = mechanism.release(counts, rng=5)
     with pm.Model(coords=release.coords) as model:
         x = pm.DirichletMultinomial("counts", N, np.broadcast_to(prior, k), dims="category")
         bdp.observe(release, x / N)
@@ -92,9 +91,7 @@ def test_observed_density_of_two_shares_by_quadrature(rule):
 
 
 def test_composition_and_multiple_synthesis():
-    several = bounded_statistics.MultipleSynthesis.split(
-        RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25]
-    )
+    several = bounded.MultipleSynthesis.split(RescaledProportions, 1.0, N, NAMES[:3], parts=[0.5, 0.25, 0.25])
     releases = several.release([2, 6, 4], rng=1)
     assert bdp.compose(*releases).guarantee.parameters["epsilon"] == pytest.approx(several.true_epsilon, rel=1e-9)
     whole = as_one(list(releases))
@@ -129,7 +126,7 @@ MEAN = m.TruncatedLaplace(1.0, 0.1, (0, 1), names=["a", "b"]).release([0.2, 0.4]
 TREE = UniversalHistogram(1.0, N, NAMES).release([2, 4, 3, 3], rng=1)
 SHARES = AllButOne(1.0, N, NAMES[:3]).release([2, 6, 4], rng=1)
 FRAME = {"category": ["a", "b"]}
-QUERY, CUT = bdp.Identity(FRAME), bounded_statistics.RescaledLaplace(0.1, "truncated")
+QUERY, CUT = bdp.Identity(FRAME), bounded.RescaledLaplace(0.1, "truncated")
 
 
 def with_answers(release, matrix):
@@ -170,7 +167,7 @@ def test_what_is_refused(call, message, tmp_path):
 @pytest.mark.parametrize("rule", ["boundary-inflated", "truncated"])
 def test_the_law_of_shares_bounds_what_may_be_stated(rule):
     """Oracle: log-density ratios of shares near a vertex between proportions d apart; no guarantee may state less than d / (2 b)."""
-    law, d = bounded_statistics.RescaledLaplace(0.1, rule), 0.2
+    law, d = bounded.RescaledLaplace(0.1, rule), 0.2
     near = [1.0 - 2e-9, 1e-9, 1e-9] if rule == "truncated" else [1.0, 0.0, 0.0]
     ratio = float(law.log_density(near, [1.0, 0.0, 0.0]) - law.log_density(near, [1.0 - d / 2, d / 2, 0.0]))
     assert ratio >= d / (2 * 0.1)

@@ -327,6 +327,6 @@ test_bad_arguments_are_named = refused(
     (lambda: s.variance_sensitivity(5, (0, 1), ddof=2), "ddof must be 0 or 1, got 2"),
     (lambda: s.variance_sensitivity(5, 1.0), "data_bounds must be a pair"),
     (lambda: s.proportion_sensitivity(5, neighbours="swap"), "neighbours must be one of"),
-    *((lambda bounds=bounds: s.moment_sums_sensitivity(bounds), "bounds") for bounds in ((), (0.0, 1.0), (np.inf, 1.0), ((1.0, 2.0),))),
+    *((lambda own=own: s.moment_sums_sensitivity(own), "bounds") for own in ((), (0.0, 1.0), (np.inf, 1.0), ((1.0, 2.0),))),
     (lambda: s.moment_sums_sensitivity((1.0,), records=0), "records"),
 )  # fmt: skip
