@@ -236,7 +236,7 @@ SPARSE_TABLES = [(CORNERS, TWO_RECORDS, 3), (BLOCKS, ONES, 2), (IN_STRATA, SPARS
 
 
 # Noise of the l-infinity norm has no exact sampler in strata.
-@pytest.mark.parametrize(("order", "case"), list(product(ORDERS, SPARSE_TABLES))[:-1], ids=str)
+@pytest.mark.parametrize(("order", "case"), list(product(ORDERS, SPARSE_TABLES))[:-1])
 def test_the_largest_loss_of_all_pairs_is_stated_and_attained(order, case):
     (name, order), (query, counts, apart) = order, case
     kind, published = PURE[name], exact(query, counts)
