@@ -120,10 +120,10 @@ def test_projecting_an_exponential_mechanism_is_subspace_private_by_enumeration(
             found[free] = found.get(free, 0.0) + mass
         return found
 
-    tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1), (0, 2, 1)]}
-    assert [len(own) for own in tables.values()] == [released] * 4  # of 64 outputs: the others differ in what is exact
+    tables = {table: law(table) for table in [(1, 2, 0), (2, 1, 0), (1, 1, 1)]}
+    assert [len(own) for own in tables.values()] == [released] * 3  # of 64 outputs: the others differ in what is exact
     moved = [(one, other) for one, other in product(tables, repeat=2) if np.abs(np.subtract(one, other)).sum() == 2]
-    assert len(moved) == 10
+    assert len(moved) == 6
     for one, other in moved:
         assert 0.01 < max(math.log(tables[one][y] / tables[other][y]) for y in tables[one]) <= epsilon + 1e-12
     assert sum(tables[1, 2, 0].values()) == pytest.approx(1.0)
