@@ -134,8 +134,7 @@ def test_projected_gaussian_is_calibrated_for_its_neighbours(neighbours, distanc
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
 X = np.array([[20, 10], [5, 1]])
-COUNTY = Margins(TABLE, ["county"])
-BOTH = Margins(TABLE, ["county"], ["education"])
+COUNTY, BOTH = Margins(TABLE, ["county"]), Margins(TABLE, ["county"], ["education"])
 WEIGHTED = LinearQuery(TABLE, [[1, 2, 0, 0]], ["weighted"])
 NORMAL = DiscreteGaussian(TABLE, epsilon=1.0, delta=1e-6, neighbours="add-remove")
 

@@ -28,12 +28,8 @@ def naive_mean(x):
     return float(sum(x.tolist()) / len(x))
 
 
-def naive_variance(x):
-    centre = naive_mean(x)
-    return float(sum(((x - centre) ** 2).tolist()) / (len(x) - 1))
-
-
-STATISTICS = [(mean_sensitivity, naive_mean), (variance_sensitivity, naive_variance)]
+STATISTICS = [(mean_sensitivity, naive_mean)]
+STATISTICS += [(variance_sensitivity, lambda x: sum(((x - naive_mean(x)) ** 2).tolist()) / (len(x) - 1))]
 STATISTICS += [(covariance_sensitivity, lambda x: float(np.cov(x, x)[0, 1]))]
 
 

@@ -15,14 +15,11 @@ from bayesdp.papers.subspace import project
 from bayesdp.privacy import Guarantee, SamplerStatement, mean_sensitivity, pure_pairs
 from tests.lattices.oracles import labels, lattice_points
 from tests.moves.test_basis import NESTED
+from tests.sensitivities.databases import weighted
 
 UNPROTECTED = "changes an exact value and is not protected at all"
 NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)(?!\d)"
 GROUPED = {"county": list("abcd"), "state": ("county", list("NNST"))}
-
-
-def rows(matrix):
-    return bdp.LinearQuery(labels(len(matrix[0])), matrix, [f"row {i}" for i in range(len(matrix))])
 
 
 INVARIANTS = {
@@ -33,10 +30,10 @@ INVARIANTS = {
     "states, two of them of one county": bdp.Totals(GROUPED, "state"),
     "nested": bdp.Totals(NESTED, by=["state", "sex"]) + bdp.Margins(NESTED, ["county"]),
     "one label": bdp.Margins(labels(1, 3), ["a"]),
-    "a row that leaves cells out": rows([[1, 1, 0, 0, 2]]),
-    "a row that leaves one cell out": rows([[1, 2, 3, 0]]),
-    "different weights": rows([[1, 2, 3]]),
-    "some alike": rows([[1, 1, 1, 1, 1], [0, 1, 2, 2, 3]]),
+    "a row that leaves cells out": weighted([[1, 1, 0, 0, 2]]),
+    "a row that leaves one cell out": weighted([[1, 2, 3, 0]]),
+    "different weights": weighted([[1, 2, 3]]),
+    "some alike": weighted([[1, 1, 1, 1, 1], [0, 1, 2, 2, 3]]),
 }
 
 
@@ -121,10 +118,9 @@ def handed_in(query, loss, neighbours="substitution"):
     return project(lambda x, rng: x, bdp.Identity(labels(2, 3)), query, loss=loss, neighbours=neighbours)
 
 
-def clipped(neighbours):
-    return bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), neighbours), (0.0, 10.0))
-
-
+BY_CHANGE, BY_ADDING = (
+    bdp.BoundaryInflatedLaplace(0.5, mean_sensitivity(50, (0.0, 10.0), own), (0.0, 10.0)) for own in ("substitution", "add-remove")
+)  # fmt: skip
 LAPLACE = semi_project(
     lambda rng, size: rng.laplace(0.0, 2.0, (size, 4)), bdp.Identity(labels(4)), LINE, loss={"epsilon": 1.0}, adjacency=1
 )  # fmt: skip
@@ -149,8 +145,8 @@ LAPLACE = semi_project(
         (handed_in(INVARIANTS["total"], {"epsilon": 1.0, "delta": 0.4}, "add-remove"), "any other has no protection by this bound"),
         (handed_in(INVARIANTS["both margins"], {"mu": 1.0}), "Changing, adding or removing"),
         # Statistics.
-        (clipped("substitution"), "Changing one person's record costs at most epsilon = 0.5. Nothing is stated"),
-        (clipped("add-remove"), "Adding or removing one person's record costs at most epsilon = 0.5."),
+        (BY_CHANGE, "Changing one person's record costs at most epsilon = 0.5. Nothing is stated"),
+        (BY_ADDING, "Adding or removing one person's record costs at most epsilon = 0.5."),
     ],
     ids=lambda own: own if isinstance(own, str) else type(own).__name__,
 )  # fmt: skip

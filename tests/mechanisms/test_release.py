@@ -15,8 +15,7 @@ from tests.refusals import refused
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
-BOTH = Margins(TABLE, ["county"], ["education"])
-COUNTY = Margins(TABLE, ["county"])
+BOTH, COUNTY = Margins(TABLE, ["county"], ["education"]), Margins(TABLE, ["county"])
 STATED = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20).describe()
 
 

@@ -1,7 +1,10 @@
 """Mechanisms of subspace differential privacy: losses by brute force over neighbours, errors, Theorems 3.3 and 4.2."""
 
+import math
+
 import numpy as np
 import pytest
+from scipy import integrate
 
 import bayesdp as bdp
 from bayesdp.invariants import Invariants
@@ -74,6 +77,27 @@ def test_largest_log_ratio_of_neighbours_is_the_stated_one_at_most(kind, invaria
     tops = [(y, law.logp(y, 0 * y, relations)) for y in points]
     ratios = [top - law.logp(y, u, relations) for y, top in tops for u in shifts]
     assert 0.55 < np.abs(ratios).max() <= 0.6 + 1e-9
+
+
+def test_projected_laplace_noise_is_not_laplace_noise_given_the_invariants():
+    # Two cells with a known sum. Projected: (e1 - e2) / 2 in the first cell. Given e1 + e2 = 0: density exp(-2 |z| / b) / b.
+    relations, law = bdp.Invariants(bdp.Totals({"county": ["p", "q"]})), bdp.noise.ProjectedLaplace(b=1.0)
+
+    def density(z):  # of the first cell; the orthonormal coordinate is the root of 2 times it
+        return math.sqrt(2.0) * math.exp(law.logp([z, -z], [0.0, 0.0], relations))
+
+    mass, variance = (integrate.quad(lambda z, k=k: z**k * density(z), -40, 40, points=[0])[0] for k in (0, 2))
+    assert (mass, variance) == pytest.approx((1.0, 1.0), rel=1e-7)  # 2 b^2 times 2 / 4; given the total it is b^2 / 2
+    assert abs(density(0.0) - 1.0) > 0.4  # exp(0) / b
+
+
+def test_the_converse_by_enumeration():
+    """Not additive: randomised response on the difference of two cells, their sum exact. Its null space part loses as much."""
+    law = 0.1 + 0.6 * np.eye(4)  # P(M(a, 3 - a) = (y, 3 - y)), by a and y
+    parts = [np.round(np.array([1.0, -1.0]) @ [y, 3 - y] / math.sqrt(2), 9) for y in range(4)]
+    hat = np.array([[own[parts == value].sum() for value in np.unique(parts)] for own in law])
+    losses = [np.log(own[:, None] / own).max() for own in (law, hat)]
+    assert losses == pytest.approx([math.log(7)] * 2)
 
 
 FOUND = [(ProjectedGaussian, "calibration", "analytic"), (CorrelatedGaussian, "method", "factorization")]

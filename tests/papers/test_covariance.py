@@ -23,7 +23,7 @@ TRUTH = np.array([[1.0, 0.7 * np.sqrt(2)], [0.7 * np.sqrt(2), 2.0]])
 NAMES, OF_PEOPLE = ["height", "weight"], np.array([[1.0, 0.5], [0.5, 2.0]])
 
 
-def test_bounds_and_scales_of_table_1_and_the_share_of_truncated_elements():
+def test_bounds_and_scales_of_table_1():
     mechanism, rng = CovarianceMatrix(1.0, 50, BOUNDS), np.random.default_rng(3)
     releases = (mechanism.release(TRUTH, rng) for _ in range(50))
     release = next(r for r in releases if r.matrix[0, 0] > 0 and r.matrix[1, 1] > 0)
@@ -73,7 +73,7 @@ def zero_variance():
 INDEFINITE = np.array([[1.0, 0.9, -0.9], [0.9, 2.0, 0.9], [-0.9, 0.9, 1.0]])
 
 
-def test_repair_and_that_a_variance_of_zero_leaves_no_covariance():
+def test_repair():
     """The nearest correlation matrix, found by constrained optimisation (scipy's SLSQP), to the threshold."""
     positive = CovarianceRelease(TRUTH, np.ones((2, 2)), [9.0, 9.0], 50, ("x", "y"))
     assert np.array_equal(positive.repaired(), TRUTH)

@@ -24,8 +24,7 @@ LABELS = {
     "state": ("county", list("NNSS")),
 }
 TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0], [7, 8]], dims=["county", "education"], coords=LABELS)
-CELLS = Identity(TABLE)
-COUNTIES = Margins(TABLE, ["county"])
+CELLS, COUNTIES = Identity(TABLE), Margins(TABLE, ["county"])
 WEIGHTED = LinearQuery(TABLE, [[1, 1, 2, 0, 0, 1, 0, 0], [0, 0, 0, 1, 1, 1, 3, -1]], ["weighted", "other"])
 PURE = {"epsilon": 1.0}
 CASES = [

@@ -50,25 +50,22 @@ def test_density_by_quadrature_of_the_definition(rule, b):
         assert value == pytest.approx(_by_definition(case, mu, b, rule), rel=1e-9, abs=1e-300), case
 
 
-def _mass_of_two(b, rule, mu):
-    law = RescaledLaplace(b, rule)
-    nodes, weights = np.polynomial.legendre.leggauss(60)
-    top, cuts = float(mu[0]), {0.0, 0.5, 1.0, float(mu[0])}
-    cuts |= {min(max(top + sign * width * b, 0.0), 1.0) for sign in (-1, 1) for width in (1, 3, 8, 20, 45)}
-    # A kink also where a kink of the integrand meets the end, r/max(r) = mu.
-    cuts |= {float(m / (1 + m)) for m in mu} | {float(1 / (1 + m)) for m in mu}
-    total = 0.0
-    for low, high in itertools.pairwise(sorted(cuts)):
-        x = low + 0.5 * (high - low) * (1 + nodes)
-        total += 0.5 * (high - low) * float(weights @ np.exp(law.log_density(np.stack([x, 1 - x], axis=-1), mu)))
-    return total + (float(np.exp(law.log_density([[0, 1], [1, 0], [0.5, 0.5]], mu)).sum()) if rule == BIT else 0.0)
-
-
 @pytest.mark.parametrize("rule", [BIT, CUT])
 @pytest.mark.parametrize("b", [1e-6, 0.3, 1e9])
 @pytest.mark.parametrize("mu", [(0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
 def test_total_mass_of_two_shares(rule, b, mu):
-    assert _mass_of_two(b, rule, np.array(mu)) == pytest.approx(1.0, abs=2e-6)
+    law, cuts = RescaledLaplace(b, rule), {0.0, 0.5, 1.0, mu[0]}
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    cuts |= {min(max(mu[0] + sign * width * b, 0.0), 1.0) for sign in (-1, 1) for width in (1, 3, 8, 20, 45)}
+    # A kink also where a kink of the integrand meets the end, r/max(r) = mu.
+    cuts |= {m / (1 + m) for m in mu} | {1 / (1 + m) for m in mu}
+    total = 0.0
+    for low, high in itertools.pairwise(sorted(cuts)):
+        x = low + 0.5 * (high - low) * (1 + nodes)
+        total += 0.5 * (high - low) * float(weights @ np.exp(law.log_density(np.stack([x, 1 - x], axis=-1), mu)))
+    if rule == BIT:
+        total += float(np.exp(law.log_density([[0, 1], [1, 0], [0.5, 0.5]], mu)).sum())
+    assert total == pytest.approx(1.0, abs=2e-6)
 
 
 def test_extreme_scales_values_at_the_bounds_and_scales_per_category():
@@ -105,16 +102,10 @@ def test_rescaling_and_all_but_one_with_its_repair():
     assert min(clipped.release([0, 5, 5, 10], rng).shares.min() for _ in range(20)) >= 0
 
 
-def _tree_matrix(categories, branches):
-    """Nodes as sums of leaves, by listing which leaves are under a node."""
-    depths = range(1, len(bounded.leaves_under(categories, branches)) + 1)
-    return np.vstack([np.kron(np.eye(branches**d), np.ones(categories // branches**d)) for d in depths])
-
-
 @pytest.mark.parametrize(("categories", "branches"), [(2, 2), (8, 2), (9, 3), (16, 4)])
 def test_tree_is_the_least_squares_solution(categories, branches):
-    rng = np.random.default_rng(categories)
-    matrix = _tree_matrix(categories, branches)
+    rng, depths = np.random.default_rng(categories), range(1, len(bounded.leaves_under(categories, branches)) + 1)
+    matrix = np.vstack([np.kron(np.eye(branches**d), np.ones(categories // branches**d)) for d in depths])
     leaves = rng.dirichlet(np.ones(categories))
     assert np.allclose(bounded.tree_sums(leaves, branches), matrix @ leaves)
     noisy = bounded.tree_sums(leaves, branches) + rng.normal(0, 0.3, len(matrix))

@@ -174,7 +174,7 @@ def test_cases_by_hand(first, second, answer, why):
     assert compare(second, first).answer == turned.get(answer, answer)
 
 
-def test_example_6_and_propositions_15_and_21_and_smooth_curves():
+def test_example_6_and_proposition_15():
     # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
     semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
     assert group.tradeoff == F.group(2)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import Exact
-from bayesdp.queries import Query
+from bayesdp.queries import LinearQuery, Query
 
 type Ints = npt.NDArray[np.int64]
 
@@ -26,6 +26,10 @@ def tables_of(cells: int, records: int) -> Ints:
     """All tables of so many records, flat."""
     pairs = combinations_with_replacement(range(cells), records)
     return np.array([np.bincount(own, minlength=cells) for own in pairs])
+
+
+def weighted(rows: list[list[int]]) -> LinearQuery:
+    return LinearQuery({"cell": range(len(rows[0]))}, rows, [f"sum {i}" for i in range(len(rows))])
 
 
 def neighbours_of(cells: int, kind: str) -> Ints:

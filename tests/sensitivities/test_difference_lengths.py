@@ -23,7 +23,7 @@ from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 from bayesdp.sensitivities.space import realised_lengths
 from tests.lattices.oracles import labels
-from tests.sensitivities.databases import changes_by_pairs, fiber_of
+from tests.sensitivities.databases import changes_by_pairs, fiber_of, weighted
 from tests.sensitivities.random_tables import random_sums, random_table
 
 MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
@@ -198,14 +198,13 @@ def test_queries_that_a_kind_of_difference_does_not_change():
         assert (substituted.size, substituted.loss[name], move.size) == (0.0, 0.0, 2.0)
 
 
-def weighted(rows):
-    return bdp.LinearQuery(labels(len(rows[0])), rows, [f"sum {i}" for i in range(len(rows))])
-
-
 @EVERY_KIND
 @pytest.mark.parametrize(
     ("invariants", "query"),
-    [(weighted([[1, 0, 1, 1, 2]]), at_random(labels(5), 1, 3)), (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None)],
+    [
+        (weighted([[1, 0, 1, 1, 2]]), at_random({"cell": range(5)}, 1, 3)),
+        (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None),
+    ],
 )
 def test_general_invariants(kind, invariants, query):
     loss = {"mu": 0.5} if kind in GAUSSIAN else {"epsilon": 0.5}

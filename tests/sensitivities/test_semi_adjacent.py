@@ -87,7 +87,7 @@ def test_definition_13_by_all_databases(name):
     assert len(seen) > 1 or name == "the total"
 
 
-def test_listed_tables_that_differ_by_a_single_record_and_the_databases_of_example_3():
+def test_the_databases_of_example_3():
     """A record that moves alone: closer than an exchange of two, though the table itself holds both values already."""
     table, total = np.array([2, 0, 1]), Totals(labels(3))
     tables = enumerate_fiber(fiber_of(table, total)).reshape(-1, table.size)

@@ -92,7 +92,7 @@ def test_sensitivities_of_two_way_margins():
     assert sizes(SensitivitySpace.semi(margins(3, 3), 4)) == [8, 4, 2]
 
 
-def test_the_printed_proposition_32_and_the_hull_of_the_corrected_one():
+def test_the_hull_is_the_unit_ball_of_the_differences():
     printed = SensitivitySpace.semi(margins(3, 3), 3, convention="paper")
     assert both_signs(printed.differences) == two_by_two_moves(3, 3)
     assert both_signs(printed.corrected.differences) == two_by_two_moves(3, 3) | three_cycles(3, 3)
