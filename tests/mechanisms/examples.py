@@ -10,13 +10,11 @@ from bayesdp.privacy import approximate_dp, gaussian_dp, tradeoff
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
 __all__ = ["BOTH", "LABELS", "MAKES", "TOTAL", "VARIANTS"]
-
 LABELS = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
 BOTH = Margins(LABELS, ["county"], ["education"])
 TOTAL, COUNTY = Totals(LABELS), Margins(LABELS, ["county"])
 CELL = {"county": "Alpha", "education": "Low"}
 STACKED = Identity(LABELS) + COUNTY
-
 MAKES: dict[str, Callable[[], Any]] = {
     "CanonicalNoise": lambda: m.CanonicalNoise(LABELS, epsilon=1.0),
     "CorrelatedGaussian": lambda: m.CorrelatedGaussian(TOTAL, mu=0.5),
@@ -37,7 +35,6 @@ MAKES: dict[str, Callable[[], Any]] = {
     "SemiProjectedLaplace": lambda: m.SemiProjectedLaplace(TOTAL, 0.5),
 }
 """A mechanism of each class that releases tables."""
-
 VARIANTS: dict[str, Callable[[], Any]] = {
     "canonical, pure": lambda: m.CanonicalNoise(COUNTY, epsilon=0.5, delta=0.0, neighbours="add-remove"),
     "canonical, approximate": lambda: m.CanonicalNoise(COUNTY, epsilon=0.5, delta=0.02, neighbours="add-remove"),

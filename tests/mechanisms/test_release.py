@@ -1,64 +1,50 @@
 """What a mechanism publishes, and a choice between several with public probabilities (Gao et al., end of Section 2.3)."""
 
-from __future__ import annotations
-
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
 
+from bayesdp import mechanisms as m
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
-from bayesdp.mechanisms import (
-    DiscreteLaplace,
-    ExtendedGaussian,
-    ExtendedLaplace,
-    KNorm,
-    LatticeLaplace,
-    ProjectedGaussian,
-    PublishedChoice,
-)
+from bayesdp.mechanisms import ExtendedGaussian, LatticeLaplace, ProjectedGaussian, PublishedChoice
 from bayesdp.privacy import SamplerStatement
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.refusals import refused
 
 LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
 TABLE = xr.DataArray([[15, 1], [20, 10], [3, 0]], dims=list(LABELS), coords=LABELS)
-BOTH = Margins(TABLE, ["county"], ["education"])
-COUNTY = Margins(TABLE, ["county"])
-LARGE = Margins({"row": range(14), "column": range(14)}, ["row"], ["column"])
-
+BOTH, COUNTY = Margins(TABLE, ["county"], ["education"]), Margins(TABLE, ["county"])
 STATED = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20).describe()
 
 
-def test_without_a_generator_no_two_releases_are_alike():
+def test_labelled_tables_are_matched_by_label_and_without_a_generator_no_two_releases_are_alike(make_rng):
     mechanism = LatticeLaplace(COUNTY, epsilon=0.01)
     assert not np.array_equal(mechanism.release(TABLE).values, mechanism.release(TABLE).values)
-
-
-def test_labelled_tables_are_matched_by_label(make_rng):
-    mechanism = LatticeLaplace(COUNTY, epsilon=0.5)
     turned = TABLE.transpose("education", "county").sel(county=["Gamma", "Alpha", "Beta"])
-    frame = pd.DataFrame(
-        TABLE.values,
-        index=pd.Index(LABELS["county"], name="county"),
-        columns=pd.Index(LABELS["education"], name="education"),
-    )
     expected = mechanism.release(TABLE, make_rng(1))
-    for table in (turned, frame, TABLE.values, TABLE.astype(float)):
+    for table in (turned, TABLE.to_pandas(), TABLE.values, TABLE.astype(float)):
         assert mechanism.release(table, make_rng(1)) == expected
     value = mechanism.logp(expected.values.transpose("education", "county"), turned)
     assert value == mechanism.logp(expected.values, TABLE)
 
 
-def test_determined_cells_are_listed_in_the_release_and_only_there(make_rng):
-    table = xr.DataArray([[15, 1], [20, 10], [0, 0]], dims=list(LABELS), coords=LABELS)
+def test_determined_cells_are_listed_in_the_release_only_or_said_to_be_at_least_so_many(make_rng, monkeypatch):
     mechanism = LatticeLaplace(BOTH, epsilon=0.5, sweeps=20)
-    told = mechanism.release(table, make_rng(1)).guarantee.determined_cells
+    told = mechanism.release([[15, 1], [20, 10], [0, 0]], make_rng(1)).guarantee.determined_cells
     assert told == ("county=Gamma, education=Low", "county=Gamma, education=High")
     assert mechanism.guarantee.determined_cells == ()
     assert "nonnegativity determine" in str(mechanism.guarantee)
+    monkeypatch.setattr("bayesdp.fibers.determined.PROGRAM_CELLS", 0)
+    # 3 = 2a + 2b + 3c: whole numbers leave (0, 0, 1) alone, which linear programs do not see.
+    rows = [[2, 2, 3] + [0] * 197, [0, 0, 0, 1, 1] + [0] * 195]
+    query = LinearQuery({"cell": list(range(200))}, rows, ["weighted", "empty"])
+    table = np.ones(200, dtype=np.int64)
+    table[[0, 1, 3, 4]] = 0
+    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(table, make_rng(1)).guarantee
+    assert (guarantee.determined_cells, guarantee.determined_complete) == (("cell=3", "cell=4"), False)
+    assert "at least 2 cells" in str(guarantee)
 
 
 test_bad_tables_are_refused_and_the_cell_is_named = refused(
@@ -79,12 +65,12 @@ def test_how_the_noise_is_drawn_can_be_asked_for_and_is_told(make_rng):
     mechanism = LatticeLaplace(COUNTY, epsilon=0.5, sweeps=30)
     assert mechanism.guarantee.sampler == "exact"
     release = mechanism.release(TABLE, make_rng(1), method="mcmc")
-    assert release.guarantee.sampler == SamplerStatement("Gibbs", 30)
-    assert not release.guarantee.certified
+    assert (release.guarantee.sampler, release.guarantee.certified) == (SamplerStatement("Gibbs", 30), False)
     expected = sample_noise(mechanism.invariants, "l1", 0.5, make_rng(3), 2, "mcmc", 30)
     np.testing.assert_array_equal(mechanism.noise(make_rng(3), 2, "mcmc"), expected)
+    large = Margins({"row": range(14), "column": range(14)}, ["row"], ["column"])
     with pytest.raises(NotImplementedError, match="no exact sampler"):
-        LatticeLaplace(LARGE, epsilon=0.5).release(np.ones((14, 14), dtype=int), make_rng(1), method="exact")
+        LatticeLaplace(large, epsilon=0.5).release(np.ones((14, 14), dtype=int), make_rng(1), method="exact")
     assert LatticeLaplace(BOTH, epsilon=0.5).release(TABLE, make_rng(1)).guarantee.certified
     with pytest.raises(ValueError, match="the noise of this mechanism is always drawn exactly"):
         ProjectedGaussian(COUNTY, mu=1.0).noise(make_rng(1), method="mcmc")
@@ -111,67 +97,38 @@ test_bad_descriptions_are_refused = refused(
     (ProjectedGaussian(BOTH, rho=0.1).describe(), "is of the mechanism 'projected-gaussian', not of 'lattice-laplace'"),
     of=lambda own: LatticeLaplace.from_description(own, LABELS),
 )  # fmt: skip
-
-
 test_invariants_must_be_queries = refused(
     *((own, "invariants must be a query such as Margins") for own in (None, "county", 3, {"county": ["Alpha"]})),
+    (Margins(TABLE, ["county", "education"]), "invariants determine every cell"),
     of=lambda own: LatticeLaplace(own, epsilon=0.5),
 )
 
 
-def test_invariants_may_leave_everything_free_but_not_nothing(make_rng):
+def test_invariants_may_leave_everything_free_or_be_several_queries(make_rng):
     mechanism = LatticeLaplace(Invariants(None, LABELS), epsilon=0.5)
     assert mechanism.release(TABLE, make_rng(1)).exact == ()
     assert [row.size for row in mechanism.guarantee.pairs] == [1.0, 2.0]
-    with pytest.raises(ValueError, match="invariants determine every cell"):
-        LatticeLaplace(Margins(TABLE, ["county", "education"]), epsilon=0.5)
-
-
-def test_several_queries_make_one_mechanism(make_rng):
-    listed = LatticeLaplace([COUNTY, Totals(TABLE)], epsilon=0.5)
-    release = listed.release(TABLE, make_rng(1))
+    release = LatticeLaplace([COUNTY, Totals(TABLE)], epsilon=0.5).release(TABLE, make_rng(1))
     assert [part.values.tolist() for part in release.exact] == [[16, 30, 3], 49]
-
-
-def test_a_guarantee_whose_list_may_lack_cells_says_at_least(make_rng, monkeypatch):
-    monkeypatch.setattr("bayesdp.fibers.determined.PROGRAM_CELLS", 0)
-    frame = {"cell": list(range(200))}
-    rows = np.zeros((2, 200), dtype=np.int64)
-    rows[0, :3] = 2, 2, 3  # 3 = 2a + 2b + 3c: whole numbers leave (0, 0, 1) alone, which linear programs do not see
-    rows[1, 3:5] = 1
-    query = LinearQuery(frame, rows, ["weighted", "empty"])
-    table = np.ones(200, dtype=np.int64)
-    table[[0, 1, 3, 4]] = 0
-    guarantee = ExtendedGaussian(query, epsilon=1.0, delta=1e-6).release(table, make_rng(1)).guarantee
-    assert guarantee.determined_cells == ("cell=3", "cell=4")
-    assert guarantee.determined_complete is False
-    assert "at least 2 cells" in str(guarantee)
 
 
 LINE = {"county": ["p", "q", "r"]}
 TOTAL = Totals(LINE)
-COUNTS = np.array([3, 1, 3])
-EITHER = [ExtendedLaplace(TOTAL, 0.5), KNorm(TOTAL, 0.25), LatticeLaplace(TOTAL, 0.4)]
+EITHER = [m.ExtendedLaplace(TOTAL, 0.5), m.KNorm(TOTAL, 0.25), LatticeLaplace(TOTAL, 0.4)]
 
 
-def test_a_published_choice_is_a_release_of_the_mechanism_drawn() -> None:
-    """100 draws: chi-square of the choices at 1e-6."""
-    choice = PublishedChoice(EITHER, [0.5, 0.3, 0.2])
-    rng = np.random.default_rng(2)
-    names = []
-    for _ in range(100):
-        release = choice.release(COUNTS, rng)
+def test_a_published_choice_is_a_release_of_the_mechanism_drawn_and_promises_the_worst_before():
+    """60 draws: chi-square of the choices at 1e-6."""
+    choice, rng, names = PublishedChoice(EITHER, [0.5, 0.3, 0.2]), np.random.default_rng(2), []
+    for _ in range(60):
+        release = choice.release([3, 1, 3], rng)
         [own] = [one for one in EITHER if one.name == release.mechanism["mechanism"]]
         assert release.measurements[0].law == own.law
         assert release.guarantee.parameters == own.guarantee.parameters
         release.check_stated()
         names.append(own.name)
-    counts = [names.count(own.name) for own in EITHER]
-    assert stats.chisquare(counts, [50, 30, 20]).pvalue > 1e-6
-    assert choice.release(COUNTS).guarantee.simulated is False
-
-
-def test_what_is_promised_before_the_draw_is_the_worst() -> None:
+    assert stats.chisquare([names.count(own.name) for own in EITHER], [30, 18, 12]).pvalue > 1e-6
+    assert choice.release([3, 1, 3]).guarantee.simulated is False
     losses = PublishedChoice(EITHER[:2], [0.5, 0.5]).losses()
     rows = [{str(row.relation): dict(row.loss) for row in own.guarantee.pairs} for own in EITHER[:2]]
     assert losses
@@ -179,24 +136,20 @@ def test_what_is_promised_before_the_draw_is_the_worst() -> None:
         assert loss == {"epsilon": max(own[relation]["epsilon"] for own in rows)}
     # A delta is not forgotten beside a mechanism that has none; definitions that one does not state are left out.
     gaussian = ExtendedGaussian(TOTAL, epsilon=0.3, delta=1e-6)
-    mixed = PublishedChoice([EITHER[0], gaussian], [0.5, 0.5]).losses()
-    worst = dict(mixed)
+    worst = dict(PublishedChoice([EITHER[0], gaussian], [0.5, 0.5]).losses())
     for row in gaussian.guarantee.pairs:
-        if str(row.relation) in worst:
-            assert worst[str(row.relation)]["delta"] == row.loss["delta"]
-            assert set(worst[str(row.relation)]) == {"epsilon", "delta"}
+        if told := worst.get(str(row.relation)):
+            assert (set(told), told["delta"]) == ({"epsilon", "delta"}, row.loss["delta"])
 
 
 SQUARE = Margins({"row": ["p", "q"], "column": ["u", "v"]}, ["row"])
-
-
 test_bad_mixtures_are_named = refused(
     ((EITHER[:2], [0.5, 0.4]), "probabilities must be positive and add up to 1"),
     ((EITHER[:2], [1.5, -0.5]), "probabilities must be positive and add up to 1"),
     ((EITHER[:1], [1.0]), "probabilities must be a list of two or more numbers"),
     (([EITHER[0], EITHER[1].law], [0.5, 0.5]), "mechanisms must be mechanisms such as"),
     ((EITHER, [0.5, 0.5]), "mechanisms must be as many as probabilities, 2, got 3"),
-    (([EITHER[0], DiscreteLaplace(LINE, epsilon=0.5)], [0.5, 0.5]), "mechanisms must all have the same invariants"),
+    (([EITHER[0], m.DiscreteLaplace(LINE, epsilon=0.5)], [0.5, 0.5]), "mechanisms must all have the same invariants"),
     (([EITHER[0], LatticeLaplace(SQUARE, 0.4)], [0.5, 0.5]), "mechanisms must all have the same invariants"),
     of=lambda own: PublishedChoice(*own),
 )

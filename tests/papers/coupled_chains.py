@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from tests.lattices.oracles import law_on
+
 type Floats = npt.NDArray[np.float64]
 type Ints = npt.NDArray[np.int64]
 
@@ -19,14 +21,7 @@ class Plane:
         self.coordinates = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
         self.basis = sp.csr_array(np.array([[1, -1, 0], [0, 1, -1]]))
         self.points: Ints = self.coordinates @ self.basis.toarray()
-        squares = (self.points**2).sum(axis=1)
-        energy = {
-            "l1": scale * np.abs(self.points).sum(axis=1),
-            "l2": scale * np.sqrt(squares),
-            "gaussian": squares / (2.0 * scale**2),
-        }[law]
-        weight = np.exp(-energy)
-        self.stationary: Floats = weight / weight.sum()
+        self.stationary: Floats = law_on(self.points, law, scale)
         self.zero = int(np.flatnonzero(~self.points.any(axis=1))[0])
 
     def sweep(self, a: float | None = None) -> Floats:

@@ -1,94 +1,59 @@
 """Statements of Cho and Awan, each against an oracle: Propositions 11 to 21, Lemma 34, Remark 33; what others know already."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from scipy.stats import norm
 
+from bayesdp import privacy
 from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber, enumerate_fiber, nearest_table
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
-from bayesdp.papers.semi_dp import (
-    census_queries,
-    compare,
-    full_characterization,
-    margin_guarantee,
-    private_test,
-    semi_guarantee,
-    side_information,
-)
-from bayesdp.privacy import (
-    SemiGuarantee,
-    SensitivitySpace,
-    approximate_dp,
-    composition_first,
-    conforming_pairs,
-    gaussian_delta,
-    gaussian_dp,
-    semi_adjacency,
-    semi_first,
-)
-from bayesdp.privacy.tradeoffs.base import DiscretePair, TradeOff
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.papers import semi_dp
+from bayesdp.papers.semi_dp import compare, full_characterization, margin_guarantee, semi_guarantee, side_information
+from bayesdp.privacy import SemiGuarantee, SensitivitySpace, approximate_dp, gaussian_delta, gaussian_dp
+from bayesdp.privacy.tradeoffs.base import DiscretePair
+from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.lattices.oracles import labels
 from tests.refusals import refused
-from tests.sensitivities.databases import conforming, distances_from
+from tests.sensitivities.databases import conforming, distances_from, exact_of, fiber_of, tables_of
 
 PAIR = {"group": ["a", "b"], "success": ["yes", "no"]}
-CUBE = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
+CUBE, SQUARE = labels(2, 2, 2), labels(3, 2)
 ALPHAS = np.linspace(0.0, 1.0, 401)
 
 
-def fiber_of(table: object, *queries: object) -> Fiber:
-    return Fiber.of([Exact(query, query.apply(np.asarray(table))) for query in queries])
-
-
-# ---------------------------------------------------------------------------- Propositions 11 and 15, Corollary 18
-
-
-def of_outcomes(p: np.ndarray, q: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Trade-off of two laws on the same outcomes, by the lemma of Neyman and Pearson."""
-    order = np.argsort(-(q / p))
-    a, power = (np.concatenate([[0.0], np.cumsum(own[order])]) for own in (p, q))
-    return 1.0 - np.interp(alpha, a, power)
-
-
 @pytest.mark.parametrize("apart", [0, 1, 2, 3])
-def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart: int) -> None:
-    table, other = [[5, 3], [1, 2]], [[5 - apart, 3], [1, 2 + apart]]
-    mu = 0.7
-    bound = full_characterization(gaussian_dp(mu), table, other)
-    inner = ALPHAS[1:-1]
+def test_proposition_11_holds_for_a_mechanism_and_is_attained(apart):
+    table, other, inner = [[5, 3], [1, 2]], [[5 - apart, 3], [1, 2 + apart]], ALPHAS[1:-1]
     # The Gaussian mechanism, exactly.
-    assert np.allclose(bound(inner), norm.cdf(norm.isf(inner) - apart * mu), atol=1e-12)
+    bound = full_characterization(gaussian_dp(0.7), table, other)
+    assert np.allclose(bound(inner), norm.cdf(norm.isf(inner) - apart * 0.7), atol=1e-12)
     # Geometric noise on one count, by all its outcomes.
     epsilon, outcomes = 0.6, np.arange(-80, 90)
-    laws = [np.exp(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other)]
-    p, q = (own / own.sum() for own in laws)
+    p, q = (softmax(-epsilon * np.abs(outcomes - own[0][0])) for own in (table, other))
     pure = full_characterization(approximate_dp(epsilon), table, other)
-    assert np.all(of_outcomes(p, q, ALPHAS) >= pure(ALPHAS) - 1e-9)
+    order = np.argsort(-(q / p))  # the lemma of Neyman and Pearson
+    alpha, power = (np.append(0.0, np.cumsum(own[order])) for own in (p, q))
+    assert np.all(1.0 - np.interp(ALPHAS, alpha, power) >= pure(ALPHAS) - 1e-9)
 
 
-def test_proposition_11_is_about_tables_that_are_apart() -> None:
+def test_proposition_11_is_about_tables_that_are_apart_and_bounds_every_pair():
     assert full_characterization(gaussian_dp(1.0), [[2, 0], [0, 1]], [[1, 1], [1, 0]]) == gaussian_dp(2.0)
     assert full_characterization(gaussian_dp(1.0), [2, 1], [2, 0], "add-remove") == gaussian_dp(1.0)
-
-
-def test_corollary_18_and_proposition_15_for_every_pair_of_tables() -> None:
-    queries = [Margins(CUBE, [name]) for name in "abc"]
-    table = np.array([[[1, 0], [1, 1]], [[0, 1], [0, 1]]])
-    fiber = fiber_of(table, *queries)
+    # Corollary 18 and Proposition 15, for every pair of tables.
+    fiber = fiber_of([[[1, 0], [1, 1]], [[0, 1], [0, 1]]], *(Margins(CUBE, [name]) for name in "abc"))
     f = gaussian_dp(0.5)
     stated, sharper = margin_guarantee(f, fiber), semi_guarantee(f, fiber)
-    own = semi_adjacency(fiber)
+    own = privacy.semi_adjacency(fiber)
     assert stated.adjacency == sharper.adjacency == own.worst
     assert (stated.tradeoff, sharper.tradeoff) == (gaussian_dp(0.5 * 4), gaussian_dp(0.5 * own.worst))
-    pairs = conforming_pairs(fiber, stated.adjacency)
+    pairs = privacy.conforming_pairs(fiber, stated.adjacency)
     assert len(pairs) > 20
     for x, y in pairs:
         true = full_characterization(f, x, y)
@@ -100,10 +65,7 @@ OVERLAPPING = fiber_of(np.ones((2, 2, 2), dtype=int), Margins(CUBE, ["a", "b"], 
 ALONE = fiber_of([[3, 0], [0, 0]], Margins(PAIR, ["group"], ["success"]))
 
 
-# ----------------------------------------------------------------------------------------------------------- Lemma 34
-
-
-def binary_tradeoff(p: float, q: float, alpha: np.ndarray) -> np.ndarray:
+def binary_tradeoff(p, q, alpha):
     """Trade-off of a coin of p against one of q: the four tests without chance, and straight lines between them."""
     corners = sorted({(0.0, 1.0), (1.0, 0.0), (p, 1.0 - q), (1.0 - p, q)})
     best = np.ones_like(alpha)
@@ -114,26 +76,20 @@ def binary_tradeoff(p: float, q: float, alpha: np.ndarray) -> np.ndarray:
     return best
 
 
-SKEW: TradeOff = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))
-"""A trade-off function that is not symmetric."""
+SKEW = DiscretePair(0.0, (0.1, 0.9), (0.5, 0.5))  # a trade-off function that is not symmetric
 
 
 @pytest.mark.parametrize("f", [approximate_dp(0.8), approximate_dp(0.3, 0.1), gaussian_dp(0.7), SKEW], ids=str)
-def test_lemma_34_against_the_trade_off_of_the_outcome(f: TradeOff) -> None:
+def test_lemma_34_against_the_trade_off_of_the_outcome(f):
     fiber = fiber_of([[2, 1], [1, 2]], Margins(PAIR, ["group"], ["success"]))
-    rng = np.random.default_rng(3)
-    pairs = conforming_pairs(fiber, 2)
+    rng, seen, grid = np.random.default_rng(3), [], np.linspace(0.0, 1.0, 2001)
+    pairs = privacy.conforming_pairs(fiber, 2)
     assert len(pairs) == 3
-    seen = []
-    grid = np.linspace(0.0, 1.0, 2001)
     for _ in range(60):
         phi = 0.5 + rng.choice([0.1, 0.3, 0.9]) * (rng.random(4) - 0.5)
-        found = private_test(lambda x, phi=phi: phi[x[0, 0]], f, fiber, 2)
-        gap = max(
-            float(np.max(f(grid) - binary_tradeoff(phi[x[0, 0]], phi[y[0, 0]], grid)))
-            for one in pairs
-            for x, y in (one, one[::-1])
-        )
+        found = semi_dp.private_test(lambda x, phi=phi: phi[x[0, 0]], f, fiber, 2)
+        coins = [(phi[x[0, 0]], phi[y[0, 0]]) for one in pairs for x, y in (one, one[::-1])]
+        gap = max(np.max(f(grid) - binary_tradeoff(p, q, grid)) for p, q in coins)
         if abs(found.excess) > 2e-3:
             assert found.private == (gap <= 1e-9)
         seen.append(found.private)
@@ -142,31 +98,26 @@ def test_lemma_34_against_the_trade_off_of_the_outcome(f: TradeOff) -> None:
     assert 3 < sum(seen) < 57
 
 
-# ----------------------------------------------------------------------------------------------------------- Remark 33
-
-
-def test_the_nearest_table_by_all_tables() -> None:
+def test_the_nearest_table_by_all_tables():
     rng = np.random.default_rng(4)
-    square = {"r": [0, 1, 2], "c": [0, 1]}
-    corner = LinearQuery(square, [[1, 0, 0, 0, 0, 0]], ["corner"])
-    kinds = [
-        (square, [Margins(square, ["r"], ["c"])], []),
-        (square, [Totals(square)], []),
-        (CUBE, [Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"])], []),
-        (CUBE, [Margins(CUBE, ["a", "b"], ["b", "c"])], []),
-        (square, [LinearQuery(square, [[1, 2, 1, 1, 3, 1]], ["weights"])], []),
-        (square, [Margins(square, ["r"], ["c"])], [(corner, [1], ">=")]),
-        (square, [Totals(square)], [(corner, [1], "<=")]),
-        (square, [Totals(square)], [(corner, [0], "=")]),
-    ]
-    for frame, queries, more in kinds:
-        shape = tuple(len(own) for own in frame.values())
-        for round_ in range(4):
+    corner = LinearQuery(SQUARE, [[1, 0, 0, 0, 0, 0]], ["corner"])
+    both, total = Margins(SQUARE, ["a"], ["b"]), Totals(SQUARE)
+    for query, more in [
+        (both, []),
+        (total, []),
+        (Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"]), []),
+        (Margins(CUBE, ["a", "b"], ["b", "c"]), []),
+        (LinearQuery(SQUARE, [[1, 2, 1, 1, 3, 1]], ["weights"]), []),
+        (both, [(1, ">=")]),
+        (total, [(1, "<=")]),
+        (total, [(0, "=")]),
+    ]:
+        shape = query.frame.shape
+        for round_ in range(2):
             table = rng.integers(0, 3, size=shape)
-            if more:
-                table.reshape(-1)[0] = more[0][1][0]
-            limits = [Exact(query, values, sign=sign) for query, values, sign in more]
-            fiber = Fiber.of([*(Exact(query, query.apply(table)) for query in queries), *limits])
+            for value, _ in more:
+                table.flat[0] = value
+            fiber = Fiber.of([*exact_of(table, (query,)), *(Exact(corner, [value], sign=sign) for value, sign in more)])
             noisy = table + (rng.normal(scale=3.0, size=shape) if round_ % 2 else rng.integers(-4, 5, size=shape))
             found = nearest_table(fiber, noisy)
             assert fiber.contains(found)
@@ -182,7 +133,7 @@ EDUCATION, BOTH = Invariants(Margins(TABLE, ["education"])), Invariants(Margins(
 F, G = approximate_dp(1.0), gaussian_dp(1.0)
 
 
-def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "substitution") -> SemiGuarantee:
+def guarantee(f=F, a=1, t=None, n="substitution"):
     return SemiGuarantee(f, a, t, n)
 
 
@@ -215,7 +166,7 @@ def guarantee(f: object = F, a: int = 1, t: Invariants | None = None, n: str = "
         (guarantee(a=2, n="add-remove"), guarantee(a=3, n="add-remove", t=TOTAL), "stronger", "equally far"),
     ],
 )
-def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str, why: str) -> None:
+def test_cases_by_hand(first, second, answer, why):
     found = compare(first, second)
     assert found.answer == answer
     assert why in str(found)
@@ -223,59 +174,42 @@ def test_cases_by_hand(first: SemiGuarantee, second: SemiGuarantee, answer: str,
     assert compare(second, first).answer == turned.get(answer, answer)
 
 
-def test_example_6_and_proposition_15() -> None:
+def test_example_6_and_proposition_15():
     # (D_t, A_a, f^a) is weaker than group privacy (D, A_a, f^a), which is what f-DP gives.
     semi, group = guarantee(F.group(2), 2, COUNTY), guarantee().group(2)
     assert group.tradeoff == F.group(2)
     assert compare(semi, group).answer == "weaker"
-
-
-def test_proposition_21() -> None:
     factors = [approximate_dp(0.5)] * 2
-    first, late = (SemiGuarantee(own(factors, 2), 2, COUNTY) for own in (semi_first, composition_first))
+    first, late = (SemiGuarantee(own(factors, 2), 2, COUNTY) for own in (privacy.semi_first, privacy.composition_first))
     assert compare(first, late).answer == "stronger"
-
-
-def test_smooth_curves_are_compared_where_they_are_closest() -> None:
-    # G_mu against f_{epsilon, delta(epsilon)}, which touches it at two points and lies below it elsewhere.
-    below = approximate_dp(0.7, gaussian_delta(0.7, 1.0))
-    assert compare(guarantee(G), guarantee(below)).answer == "stronger"
-    nearly = approximate_dp(0.7, gaussian_delta(0.7, 1.0) - 1e-7)
-    found = compare(guarantee(G), guarantee(nearly))
+    assert guarantee(t=BOTH).group(1) == guarantee(t=BOTH)
+    assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
+    assert guarantee(n="add-remove").group(3).adjacency == 3
+    # Smooth curves are compared where they are closest: f_{epsilon, delta(epsilon)} touches G_mu at two points.
+    below, nearly = (guarantee(approximate_dp(0.7, gaussian_delta(0.7, 1.0) - less)) for less in (0.0, 1e-7))
+    assert compare(guarantee(G), below).answer == "stronger"
+    found = compare(guarantee(G), nearly)
     assert found.answer == "not comparable"
     assert "cross" in str(found)
 
 
-def test_groups_of_a_guarantee() -> None:
-    assert guarantee(t=BOTH).group(1) == guarantee(t=BOTH)
-    assert guarantee(t=TOTAL).group(2) == guarantee(F.group(2), 2, TOTAL)
-    assert guarantee(n="add-remove").group(3).adjacency == 3
-
-
 @pytest.mark.parametrize("t", [None, TOTAL, COUNTY, BOTH])
-def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t: Invariants | None) -> None:
+def test_the_order_of_distances_is_that_of_the_pairs_of_tables(t):
     """Every pair of tables of up to four records: contained just where `compare` says so, for those with the total fixed."""
-    tables = [x for x in itertools.product(range(4), repeat=4) if sum(x) <= 4]
-    kept = np.zeros((1, 4)) if t is None else t.matrix.toarray()
-    answers = [tuple((kept @ x).tolist()) for x in tables]
-    distances = {
-        sum(abs(a - b) for a, b in zip(x, y, strict=True))
-        for (x, p), (y, q) in itertools.combinations(zip(tables, answers, strict=True), 2)
-        if p == q
-    }
+    tables = np.concatenate([tables_of(4, records) for records in range(5)])
+    kept = tables @ (np.zeros((4, 1)) if t is None else t.matrix.toarray().T)
+    pairs = itertools.combinations(zip(tables, kept, strict=True), 2)
+    distances = {int(np.abs(x - y).sum()) for (x, p), (y, q) in pairs if (p == q).all()}
     assert (t is None) == any(d % 2 for d in distances)
     for a, b in itertools.product(range(1, 7), repeat=2):
         answer = compare(guarantee(a=a, n="add-remove", t=t), guarantee(a=b, n="add-remove", t=t)).answer
         same = {d for d in distances if d <= a} == {d for d in distances if d <= b}
-        if t is not BOTH:  # of one 2x2 table all distances are multiples of 4, which `compare` does not look at
-            assert (answer == "equal") == same
-        elif answer == "equal":
-            assert same
+        # Of one 2x2 table all distances are multiples of 4, which `compare` does not look at.
+        assert (answer == "equal") == same or (t is BOTH and same)
 
 
-SQUARE = {"r": [0, 1, 2], "c": [0, 1]}
-KINDS: dict[str, tuple[tuple[int, ...], tuple[Query, ...]]] = {
-    "both margins": ((3, 2), (Margins(SQUARE, ["r"], ["c"]),)),
+KINDS = {
+    "both margins": ((3, 2), (Margins(SQUARE, ["a"], ["b"]),)),
     "the total": ((3, 2), (Totals(SQUARE),)),
     "a chain": ((2, 2, 2), (Margins(CUBE, ["a", "b"], ["b", "c"]),)),
     "all pairs": ((2, 2, 2), (Margins(CUBE, ["a", "b"], ["b", "c"], ["a", "c"]),)),
@@ -283,33 +217,25 @@ KINDS: dict[str, tuple[tuple[int, ...], tuple[Query, ...]]] = {
 }
 
 
-def exact_of(table: np.ndarray, queries: tuple[Query, ...]) -> list[Exact]:
-    return [Exact(query, query.apply(table)) for query in queries]
-
-
 @pytest.mark.parametrize("name", KINDS)
-def test_everything_by_all_databases(name: str) -> None:
+def test_everything_by_all_databases(name):
     shape, queries = KINDS[name]
-    rng = np.random.default_rng(len(name))
-    shares = set()
-    for n, k in [(4, 0), (4, 1), (4, 2), (4, 3), (5, 3)] * 2:
+    rng, shares, adjacency = np.random.default_rng(len(name)), set(), 2
+    for n, k in [(4, 0), (4, 1), (4, 2), (4, 3), (5, 3)]:
         cells = rng.integers(0, np.prod(shape), size=n)
         table = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
-        # The last k persons are known.
-        database, known = cells, tuple(cells[n - k :].tolist())
-        before = conforming(table, queries)
-        claimable = np.unique(before[:, 0])
+        known = tuple(cells[n - k :].tolist())  # of the last k persons
+        claimable = np.unique(conforming(table, queries)[:, 0])
         if len(claimable) < 2:
             continue
         after = conforming(table, queries, known)
         counted = np.bincount(np.array(known, dtype=np.int64), minlength=table.size).reshape(shape)
-        adjacency = 2
         own = side_information(exact_of(table, queries), table, counted, adjacency)
         at = {int(cell): row.tolist() for cell, row in zip(own.cells, own.distances, strict=True)}
         alone, kept, farthest = 0, 0, 0
         for person in range(n - k):
-            expected = distances_from(database, person, after, table.size)
-            assert at[int(database[person])] == expected.tolist()
+            expected = distances_from(cells, person, after, table.size)
+            assert at[int(cells[person])] == expected.tolist()
             near = [d for d in expected if 0 < d <= adjacency]
             alone, kept, farthest = alone + (not near), kept + len(near), max(farthest, int(expected.max()))
         assert own.unprotected == pytest.approx(alone / (n - k))
@@ -317,9 +243,7 @@ def test_everything_by_all_databases(name: str) -> None:
         assert np.flatnonzero(own.claimable).tolist() == claimable.tolist()
         assert (own.known, own.remaining) == (k, n - k)
         # Definition 13 over the databases that the adversary still has to reckon with.
-        worst = 0
-        for one in after:
-            worst = max(worst, *(int(distances_from(one, i, after, table.size).max()) for i in range(n - k)))
+        worst = max(int(distances_from(one, i, after, table.size).max()) for one in after for i in range(n - k))
         assert own.parameter.worst == worst >= farthest
         assert own.loss({"rho": 0.5}) == (None if not worst else {"rho": 0.5 * worst**2})
         shares.add(round(own.unprotected, 3))
@@ -327,17 +251,15 @@ def test_everything_by_all_databases(name: str) -> None:
     assert len(shares) > 1 or name in ("the total", "weights")
 
 
-def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
+def country(divided):
     """Two states of two counties, one of them in two units if divided, two races; the exact totals, and queries by level."""
-    frame = {"county": ["A1", "A2", "B1", "B2"], "race": ["p", "q"]}
     state = np.array([0, 0, 1, 1])
     unit = np.array([0, 1, 2, 2]) if divided else state
-    county = np.repeat(np.arange(4), 2)
-    race = np.tile(np.arange(2), 4)
+    county, race = np.divmod(np.arange(8), 2)
 
-    def count(codes: np.ndarray) -> Query:
+    def count(codes):
         rows = (codes[None, :] == np.unique(codes)[:, None]).astype(int)
-        return LinearQuery(frame, rows, [f"r{i}" for i in range(len(rows))])
+        return LinearQuery(labels(4, 2), rows, [f"r{i}" for i in range(len(rows))])
 
     return count(state[county]), {
         ("US", "cenrace"): count(race),
@@ -350,18 +272,17 @@ def country(divided: bool) -> tuple[Query, dict[tuple[str, str], Query]]:
 
 @pytest.mark.parametrize("undivided", [False, True])
 @pytest.mark.parametrize("a", [1, 2, 3])
-def test_factors_from_the_sensitivity_spaces_of_a_small_country(a: int, undivided: bool) -> None:
+def test_factors_from_the_sensitivity_spaces_of_a_small_country(a, undivided):
     exact, queries = country(not undivided)
-    rows = {(row.level, row.query): row for row in census_queries(a, undivided=undivided)}
+    rows = {(row.level, row.query): row for row in semi_dp.census_queries(a, undivided=undivided)}
     for key, query in queries.items():
-        one = SensitivitySpace.dp(query).delta("l2")
-        found = SensitivitySpace.semi(exact, a, query).delta("l2")
+        one, found = (own.delta("l2") for own in (SensitivitySpace.dp(query), SensitivitySpace.semi(exact, a, query)))
         assert one**2 == pytest.approx(2.0)
         assert rows[key].semi_rho == pytest.approx(rows[key].rho * (found / one) ** 2)
 
 
-def test_the_published_allocation_beside_the_figures_of_the_paper() -> None:
-    rows = census_queries()
+def test_the_published_allocation_beside_the_figures_of_the_paper():
+    rows = semi_dp.census_queries()
     assert sum((share_of(level, query) for level in LEVELS for query in QUERIES), Fraction(0)) == 1
     assert len(rows) == len(LEVELS) * len(QUERIES) - 1 + 1  # no total of the US; the sum of all
     assert all(row.rho > 0 for row in rows)
@@ -369,10 +290,9 @@ def test_the_published_allocation_beside_the_figures_of_the_paper() -> None:
     assert sum(row.rho for row in rows[:-1]) == pytest.approx(total.rho) == pytest.approx(float(RHO))
     assert sum(row.semi_rho for row in rows[:-1]) == pytest.approx(total.semi_rho)
     assert (round(total.rho, 2), round(total.semi_rho, 2)) == (2.56, 10.22)  # the paper: 2.56, 10.24 = 4 x 2.56
-    one_unit = census_queries(undivided=True)[-1]
-    share = share_of("State", "total")
-    assert one_unit.semi_rho == pytest.approx(float(4 * RHO * (1 - share)))
-    assert round(one_unit.semi_rho, 4) == 6.9169
+    one_unit = semi_dp.census_queries(undivided=True)[-1].semi_rho
+    assert one_unit == pytest.approx(float(4 * RHO * (1 - share_of("State", "total"))))
+    assert round(one_unit, 4) == 6.9169
 
 
 ONE, F_MU = fiber_of([1, 0], Totals({"cell": ["u", "v"]})), gaussian_dp(1.0)
@@ -387,8 +307,6 @@ LARGE = np.random.default_rng(1).poisson(2.0, size=(6, 6, 6))
 OF_LARGE = exact_of(LARGE, (Margins(WIDE, ["a", "b"], ["b", "c"], ["a", "c"]),))
 WEIGHTED = LinearQuery({"cell": [0, 1]}, [[1, 2]], ["w"])
 NO_WAY = r"group\(2\) needs a guarantee without invariants"
-
-
 test_bad_arguments_are_named = refused(
     (lambda: full_characterization(F_MU, [2, 1], [2, 0]), "their totals differ"),
     (lambda: full_characterization(1.0, [2, 1], [2, 0]), "tradeoff must be a trade-off function"),
@@ -396,8 +314,8 @@ test_bad_arguments_are_named = refused(
     (lambda: margin_guarantee(F_MU, ALONE), "nothing left to protect"),
     (lambda: semi_guarantee(F_MU, ALONE), "nothing left to protect"),
     (lambda: semi_guarantee(F_MU, OPEN), "no known semi-adjacent parameter"),
-    (lambda: private_test(lambda x: 1.5, F_MU, ONE, 1), "must return a probability"),
-    (lambda: private_test(0.5, F_MU, ONE, 1), "test must be a function"),
+    (lambda: semi_dp.private_test(lambda x: 1.5, F_MU, ONE, 1), "must return a probability"),
+    (lambda: semi_dp.private_test(0.5, F_MU, ONE, 1), "test must be a function"),
     (lambda: nearest_table(FOUR, [1.0, 2.0]), r"values must have shape \(2, 2\)"),
     (lambda: nearest_table(FOUR, [[np.nan, 1.0], [1.0, 1.0]]), "values"),
     (lambda: nearest_table(MARGINS, [[1, 1], [1, 1]]), "fiber must be a Fiber"),
@@ -418,5 +336,5 @@ test_bad_arguments_are_named = refused(
     (lambda: side_information(ALONE, [[3, 0], [0, 0]], ZERO), "nothing to protect"),
     (lambda: side_information(OF_LARGE, LARGE, 0 * LARGE, 4), "junction tree"),
     (lambda: side_information([Exact(WEIGHTED, [4])], [2, 1], [0, 0]), "must fix the number of records"),
-    (lambda: census_queries(undivided=1), "undivided"),
+    (lambda: semi_dp.census_queries(undivided=1), "undivided"),
 )  # fmt: skip

@@ -1,13 +1,10 @@
 """Lengths of the differences that are kept, for whatever answers and for those of a fiber, against all pairs of tables."""
 
-from __future__ import annotations
-
+import functools
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy.optimize import linprog
 
@@ -19,86 +16,60 @@ from bayesdp.measurements import Exact
 from bayesdp.mechanisms import k_norm
 from bayesdp.privacy import DIFFERENCES, SensitivitySpace, gaussian_delta
 from bayesdp.privacy.words import BOUNDS
-from bayesdp.queries import LinearQuery, Margins, Query, Totals
+from bayesdp.queries import LinearQuery, Margins, Totals
 from bayesdp.sensitivities import kept as module
 from bayesdp.sensitivities import space
 from bayesdp.sensitivities.kept import difference_lengths
 from bayesdp.sensitivities.norms import DifferenceNorm
 from bayesdp.sensitivities.space import realised_lengths
 from tests.lattices.oracles import labels
+from tests.sensitivities.databases import changes_by_pairs, fiber_of, weighted
 from tests.sensitivities.random_tables import random_sums, random_table
 
 MOVE, CYCLE = DIFFERENCES["2x2 move"], DIFFERENCES["3-cycle"]
 GAUSSIAN = (bdp.ProjectedGaussian, bdp.ExtendedGaussian, bdp.CorrelatedGaussian)
 PURE = (bdp.ProjectedLaplace, bdp.ExtendedLaplace, bdp.KNorm)
-
+EVERY_KIND = pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
 COUNTIES = {"county": list(range(4)), "state": ("county", ["N", "N", "S", "S"]), "sex": ["f", "m", "x"]}
 GROUPED = {
     "county": list(range(4)),
-    "state": ("county", ["N", "S", "N", "N"]),
-    "sex": ["f", "m", "x", "y"],
-    "kind": ("sex", ["p", "p", "q", "q"]),
+    "state": ("county", list("NSNN")),
+    "sex": list("fmxy"),
+    "kind": ("sex", list("ppqq")),
 }
 CUBE = labels(2, 3, 2)
 
 
-def assignments(dims: int, blocks: int) -> Iterator[list[list[int]]]:
-    for own in itertools.product(range(blocks), repeat=dims):
-        if set(own) == set(range(blocks)):
-            yield [[d for d in range(dims) if own[d] == b] for b in range(blocks)]
+@functools.cache
+def kept(invariants, l1):
+    """All kept differences of this l1 norm, by trying all labels: 3-cycles, or exchanges in blocks of dimensions."""
+    shape, found = invariants.frame.shape, set()
+    blocks = 2 if l1 == 6 else round(math.log2(l1))
+
+    def add(split, signed):
+        z = np.zeros(shape, dtype=np.int64)
+        for sign, chosen in signed:
+            where = dict(zip(itertools.chain(*split), itertools.chain(*chosen), strict=True))
+            z[tuple(where[d] for d in range(len(shape)))] += sign
+        found.add(tuple(z.ravel().tolist()))
+
+    for own in itertools.product(range(blocks), repeat=len(shape)):
+        if set(own) != set(range(blocks)):
+            continue
+        split = [[d for d in range(len(shape)) if own[d] == b] for b in range(blocks)]
+        combos = [list(itertools.product(*(range(shape[d]) for d in block))) for block in split]
+        if l1 == 6:
+            for a, c in itertools.product(itertools.combinations(combos[0], 3), itertools.permutations(combos[1], 3)):
+                add(split, [(1 - 2 * k, (a[i], c[(i + k) % 3])) for i in range(3) for k in (0, 1)])
+        else:
+            for pairs in itertools.product(*(itertools.combinations(own, 2) for own in combos)):
+                ends = itertools.product(range(2), repeat=blocks)
+                add(split, [((-1) ** sum(e), [pair[i] for pair, i in zip(pairs, e, strict=True)]) for e in ends])
+    vectors = np.array(sorted(found), dtype=np.int64).reshape(-1, invariants.frame.size)
+    return vectors[~np.any(vectors @ invariants.matrix.toarray().T, axis=1)]
 
 
-def every(frame: bdp.Frame, kind: str) -> np.ndarray:
-    """All differences of a kind on a table, as vectors, whether or not they keep anything: by trying all labels."""
-    shape, found = frame.shape, set()
-    combos = {}
-    for blocks in range(1, len(shape) + 1):
-        for split in assignments(len(shape), blocks):
-            for block in split:
-                combos[tuple(block)] = list(itertools.product(*(range(shape[d]) for d in block)))
-
-    def cell(split: list[list[int]], chosen: tuple[tuple[int, ...], ...]) -> int:
-        where = [0] * len(shape)
-        for block, own in zip(split, chosen, strict=True):
-            for d, label in zip(block, own, strict=True):
-                where[d] = label
-        return int(np.ravel_multi_index(where, shape))
-
-    if kind == "cycle":
-        for split in assignments(len(shape), 2):
-            left, right = (combos[tuple(block)] for block in split)
-            for a, c in itertools.product(itertools.combinations(left, 3), itertools.permutations(right, 3)):
-                z = [0] * frame.size
-                for i in range(3):
-                    z[cell(split, (a[i], c[i]))] += 1
-                    z[cell(split, (a[i], c[(i + 1) % 3]))] -= 1
-                found.add(tuple(z))
-    else:
-        for split in assignments(len(shape), int(kind)):
-            for pairs in itertools.product(*(itertools.combinations(combos[tuple(block)], 2) for block in split)):
-                z = [0] * frame.size
-                for ends in itertools.product(range(2), repeat=len(split)):
-                    z[cell(split, tuple(pair[e] for pair, e in zip(pairs, ends, strict=True)))] += (-1) ** sum(ends)
-                found.add(tuple(z))
-    return np.array(sorted(found), dtype=np.int64).reshape(-1, frame.size)
-
-
-def kind_of(difference: bdp.privacy.Difference) -> str:
-    return "cycle" if difference.l1 == 6 else str(round(math.log2(difference.l1)))
-
-
-def kept(mechanism: bdp.mechanisms.Mechanism, difference: bdp.privacy.Difference) -> np.ndarray:
-    vectors = every(mechanism.frame, kind_of(difference))
-    return vectors[~np.any(vectors @ mechanism.invariants.matrix.toarray().T, axis=1)]
-
-
-def gauge(vertices: np.ndarray, point: np.ndarray) -> float:
-    """The norm K as a linear program of its own."""
-    both = np.concatenate([vertices, -vertices]).T
-    return float(linprog(np.ones(both.shape[1]), A_eq=both, b_eq=point, method="highs").fun)
-
-
-def lengths(mechanism: bdp.mechanisms.Mechanism, vectors: np.ndarray) -> np.ndarray:
+def lengths(mechanism, vectors):
     """How far each difference moves the answers, in the norm of the mechanism, by dense algebra."""
     moved = vectors @ mechanism.released_query.matrix.toarray().T
     relations = mechanism.answer_invariants
@@ -112,11 +83,14 @@ def lengths(mechanism: bdp.mechanisms.Mechanism, vectors: np.ndarray) -> np.ndar
         return np.sqrt(np.einsum("ij,jk,ik->i", own, np.linalg.inv(mechanism.covariance / scale), own))
     if isinstance(mechanism, bdp.KNorm):
         different = np.unique(np.round(np.concatenate([own, -own]), 9), axis=0)
-        return np.array([gauge(mechanism.law.vertices, point) for point in different[len(different) // 2 :]])
+        both = np.concatenate([mechanism.law.vertices, -mechanism.law.vertices]).T
+        # The norm K as a linear program of its own.
+        program = functools.partial(linprog, np.ones(both.shape[1]), A_eq=both, method="highs")
+        return np.array([program(b_eq=point).fun for point in different[len(different) // 2 :]])
     return np.linalg.norm(own, axis=1)
 
 
-def at_random(frame: object, seed: int, rows: int = 5) -> bdp.LinearQuery:
+def at_random(frame, seed, rows=5):
     own = bdp.Frame.of(frame)
     matrix = np.random.default_rng(seed).integers(-2, 4, size=(rows, own.size))
     return bdp.LinearQuery(own, matrix, [f"row {i}" for i in range(rows)])
@@ -139,7 +113,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@EVERY_KIND
 @pytest.mark.parametrize(("invariants", "query"), CASES)
 def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
     loss = {"epsilon": 0.8, "delta": 1e-3} if kind in GAUSSIAN else {"epsilon": 0.8}
@@ -147,9 +121,7 @@ def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
     assert mechanism.differences
     for difference in mechanism.differences:
         [row] = [own for own in mechanism.guarantee.pairs if own.relation.startswith(difference.relation)]
-        vectors = kept(mechanism, difference)
-        assert len(vectors)
-        longest = lengths(mechanism, vectors).max()
+        longest = lengths(mechanism, kept(mechanism.invariants, difference.l1)).max()
         assert not row.relation.endswith(BOUNDS["upper"])  # all of them are small enough to be compared
         assert row.size == pytest.approx(longest, rel=1e-7, abs=1e-12)
         if kind in PURE:
@@ -163,7 +135,7 @@ def test_the_largest_loss_of_all_conforming_pairs(kind, invariants, query):
                 assert gaussian_delta(row.loss["epsilon"], 1.0, longest / scale) == pytest.approx(1e-3, rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@EVERY_KIND
 @pytest.mark.parametrize("invariants", [CROSSED, STATES])
 @pytest.mark.parametrize("moves_are_listed", [True, False])
 def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_are_listed, monkeypatch):
@@ -177,14 +149,12 @@ def test_what_is_not_compared_is_bounded_and_said_to_be(kind, invariants, moves_
     for neighbours in ("substitution", "add-remove"):
         mechanism = kind(invariants, query=query, neighbours=neighbours, **loss)
         guarantee = mechanism.guarantee
-        bounded = [own for own in guarantee.pairs if own.relation.endswith(BOUNDS["upper"])]
-        assert len(bounded) == (
-            sum(d == CYCLE for d in mechanism.differences) if moves_are_listed else len(mechanism.differences)
-        )
-        assert ("upper bound, not all such pairs were compared" in " ".join(str(guarantee).split())) == bool(bounded)
+        bounded = sum(own.relation.endswith(BOUNDS["upper"]) for own in guarantee.pairs)
+        assert bounded == sum(d == CYCLE or not moves_are_listed for d in mechanism.differences)
+        assert ("upper bound, not all such pairs were compared" in " ".join(str(guarantee).split())) == (bounded > 0)
         for difference in mechanism.differences:
             [row] = [own for own in guarantee.pairs if own.relation.startswith(difference.relation)]
-            assert row.size >= lengths(mechanism, kept(mechanism, difference)).max() * (1 - 1e-9)
+            assert row.size >= lengths(mechanism, kept(mechanism.invariants, difference.l1)).max() * (1 - 1e-9)
 
 
 def test_a_cycle_is_bounded_by_two_moves_only_where_it_is_two_moves(monkeypatch):
@@ -192,35 +162,29 @@ def test_a_cycle_is_bounded_by_two_moves_only_where_it_is_two_moves(monkeypatch)
     monkeypatch.setattr(module, "count_cycles", lambda nested: 10**12)
     for invariants in (BOTH, CROSSED):
         mechanism = bdp.ProjectedGaussian(invariants, mu=1.0, query=at_random(invariants.frame, 3))
-        sizes = {
-            row.relation.removesuffix(BOUNDS["upper"]).removesuffix(BOUNDS["largest"]): row.size
-            for row in mechanism.guarantee.pairs
-        }
-        steps = 3.0 * mechanism.sensitivity
-        two = 2.0 * sizes[MOVE.relation]
-        if invariants is BOTH:
-            assert sizes[CYCLE.relation] == pytest.approx(min(two, steps))
-            assert two < steps
-        else:
-            assert sizes[CYCLE.relation] == pytest.approx(steps)
+        rows, steps = mechanism.guarantee.pairs, 3.0 * mechanism.sensitivity
+        [move, cycle] = [[r.size for r in rows if r.relation.startswith(d.relation)] for d in (MOVE, CYCLE)]
+        assert cycle == pytest.approx([2.0 * move[0] if invariants is BOTH else steps])
+        assert 2.0 * move[0] < steps
 
 
-def test_a_million_cells():
-    table = labels(1000, 1000)
+def test_a_hundred_thousand_cells():
+    n, table = 320, labels(320, 320)
     both = bdp.Margins(table, ["a"], ["b"])
     gaussian = bdp.ExtendedGaussian(both, mu=1.0)
     _, move, cycle = gaussian.guarantee.pairs
-    assert (move.relation, move.size) == (MOVE.relation, 2.0)
-    assert (cycle.relation, cycle.size) == (CYCLE.relation, math.sqrt(6.0))
+    assert (move.relation, move.size, cycle.relation, cycle.size) == (
+        MOVE.relation,
+        2.0,
+        CYCLE.relation,
+        math.sqrt(6.0),
+    )
     assert move.loss["mu"] == pytest.approx(2.0 / gaussian.sigma)
     # Two labels of a dimension of n differ most, in Helmert contrasts, as the first and the last: S_{n-2} + sqrt(n / (n - 1)).
-    apart = sum(1.0 / math.sqrt(j * (j + 1)) for j in range(1, 999)) + math.sqrt(1000 / 999)
-    laplace = bdp.ExtendedLaplace(both, epsilon=1.0)
-    _, move, cycle = laplace.guarantee.pairs
-    assert move.size == pytest.approx(apart**2)
-    assert move.relation.endswith(BOUNDS["largest"])
-    assert cycle.size == pytest.approx(2 * apart**2)
-    assert cycle.relation.endswith(BOUNDS["upper"])
+    apart = sum(1.0 / math.sqrt(j * (j + 1)) for j in range(1, n - 1)) + math.sqrt(n / (n - 1))
+    _, move, cycle = bdp.ExtendedLaplace(both, epsilon=1.0).guarantee.pairs
+    assert (move.size, cycle.size) == pytest.approx((apart**2, 2 * apart**2))
+    assert (move.relation, cycle.relation) == (MOVE.relation + BOUNDS["largest"], CYCLE.relation + BOUNDS["upper"])
     nothing = bdp.ProjectedLaplace(Invariants(None, table), epsilon=1.0, neighbours="add-remove").guarantee
     assert [row.loss["epsilon"] for row in nothing.pairs] == [1.0, 1.0, 2.0]
 
@@ -234,15 +198,11 @@ def test_queries_that_a_kind_of_difference_does_not_change():
         assert (substituted.size, substituted.loss[name], move.size) == (0.0, 0.0, 2.0)
 
 
-def weighted(rows: list[list[int]]) -> bdp.LinearQuery:
-    return bdp.LinearQuery(labels(len(rows[0])), rows, [f"sum {i}" for i in range(len(rows))])
-
-
-@pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
+@EVERY_KIND
 @pytest.mark.parametrize(
     ("invariants", "query"),
     [
-        (weighted([[1, 0, 1, 1, 2]]), at_random(labels(5), 1, 3)),
+        (weighted([[1, 0, 1, 1, 2]]), at_random({"cell": range(5)}, 1, 3)),
         (weighted([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]), None),
     ],
 )
@@ -252,18 +212,14 @@ def test_general_invariants(kind, invariants, query):
     columns = mechanism.invariants.matrix.toarray()
     unit = np.eye(5, dtype=np.int64)
     changes = {2.0: [unit[i] - unit[j] for i, j in itertools.combinations(range(5), 2)], 1.0: list(unit)}
-    found = 0
+    assert len(mechanism.guarantee.pairs) > 1
     for size, listed in changes.items():
         vectors = np.array([z for z in listed if not np.any(columns @ z)])
-        rows = [
-            row for row in mechanism.guarantee.pairs[1:] if ("added to or removed" in row.relation) == (size == 1.0)
-        ]
+        rows = [own for own in mechanism.guarantee.pairs[1:] if ("added to or" in own.relation) == (size == 1.0)]
         assert len(rows) == bool(len(vectors))
-        if rows:
-            found += 1
-            assert rows[0].size == pytest.approx(lengths(mechanism, vectors).max())
-            assert rows[0].relation.endswith(BOUNDS["largest"])
-    assert found
+        for row in rows:
+            assert row.size == pytest.approx(lengths(mechanism, vectors).max())
+            assert row.relation.endswith(BOUNDS["largest"])
 
 
 def test_general_invariants_without_equal_columns():
@@ -274,59 +230,39 @@ def test_general_invariants_without_equal_columns():
     # Equal columns, but of cells that the query does not tell apart: the smallest change that it shows.
     mechanism = bdp.ExtendedGaussian(weighted([[1, 1, 2]]), mu=1.0, query=weighted([[3, 3, 1]]))
     _, equal, row = mechanism.guarantee.pairs
-    assert equal.size == 0.0
     assert "changes an answer" in row.relation
-    assert row.size == pytest.approx(5.0)  # 3 + 3 - 1, or 2 * 3 - 1
-    large = bdp.ProjectedGaussian(bdp.LinearQuery(labels(500), [list(range(1, 501))], ["weighted"]), mu=1.0)
+    assert (equal.size, row.size) == (0.0, pytest.approx(5.0))  # 3 + 3 - 1, or 2 * 3 - 1
+    large = bdp.ProjectedGaussian(weighted([list(range(1, 501))]), mu=1.0)
     assert len(large.guarantee.pairs) == 1
     assert "nothing less than the loss of neighbouring tables is stated" in " ".join(str(large.guarantee).split())
 
 
 def test_groups_that_cross_are_compared_or_bounded():
-    """Three sets of groups that cross: compared where few are different, on 12 labels and on 2000, else bounded."""
-    for size, many in ((12, 3), (2000, 3), (20_000, 1000)):
+    """Three sets of groups that cross: compared where few are different, on 12 labels and on 500, else bounded."""
+    for size, many in ((12, 3), (500, 3), (20_000, 1000)):
         rng = np.random.default_rng(size)
         groups = {f"g{i}": ("a", rng.integers(0, many, size=size).tolist()) for i in range(3)}
         table = {"a": list(range(size)), "b": [0, 1], **groups}
         stack = bdp.Totals(table, by=["g0"]) + bdp.Totals(table, by=["g1", "b"]) + bdp.Totals(table, by=["g2", "b"])
         invariants = Invariants(bdp.Margins(table, ["a"], ["b"]))
         [move] = difference_lengths(DifferenceNorm(stack, invariants, "substitution", 6.0, "l1"))
-        if size <= 2000:
-            first, second = (np.array(groups[name][1]) for name in ("g1", "g2"))
-            apart = (first[:, None] != first).astype(int) + (second[:, None] != second)
-            assert (move.size, move.bound) == (4.0 * apart.max(), "largest")
-        else:
-            assert (move.size, move.bound) == (12.0, "upper")
+        first, second = (np.array(groups[name][1])[:500] for name in ("g1", "g2"))
+        apart = (first[:, None] != first).astype(int) + (second[:, None] != second)
+        assert (move.size, move.bound) == ((4.0 * apart.max(), "largest") if many == 3 else (12.0, "upper"))
 
 
-STRATA = {"stratum": range(3), "a": range(2), "b": range(3)}
-SQUARE = {"a": range(3), "b": range(3)}
-REALISED: dict[str, tuple[Query, float]] = {
-    "totals of strata": (Totals(STRATA, by="stratum"), 0.15),
-    "both margins": (Margins(SQUARE, ["a"], ["b"]), 0.7),
-    "margins in strata, 2 x 3": (Margins(STRATA, ["stratum", "a"], ["stratum", "b"]), 0.5),
-    "margins in strata, 2 x 2": (
-        Margins({"stratum": range(4), "a": range(2), "b": range(2)}, ["stratum", "a"], ["stratum", "b"]),
-        0.8,
-    ),
-    "all pairs": (
-        Margins({"a": range(3), "b": range(3), "c": range(2)}, ["a", "b"], ["b", "c"], ["a", "c"]),
-        0.8,
-    ),
-    "overlapping": (
-        LinearQuery(
-            {"cell": range(6)}, [[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]], ["u", "v", "all"]
-        ),
-        1.0,
-    ),
-    "a line of steps of 2 and 1": (
-        LinearQuery({"cell": range(3)}, [[1, 1, 1], [0, 1, 2]], ["all", "weighted"]),
-        3.0,
-    ),
-}
+REALISED = [
+    (Totals(labels(3, 2, 3), by="a"), 0.15),
+    (Margins(labels(3, 3), ["a"], ["b"]), 0.7),
+    (Margins(labels(3, 2, 3), ["a", "b"], ["a", "c"]), 0.5),
+    (Margins(labels(4, 2, 2), ["a", "b"], ["a", "c"]), 0.8),
+    (Margins(labels(3, 3, 2), ["a", "b"], ["b", "c"], ["a", "c"]), 0.8),
+    (weighted([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1] * 6]), 1.0),
+    (weighted([[1, 1, 1], [0, 1, 2]]), 3.0),
+]
 
 
-def of_pairs(fiber: Fiber, a: int) -> list[tuple[float, float, float]]:
+def of_pairs(fiber, a):
     """For k = 1, ..., a the largest norms of all differences of two tables at most k records apart."""
     tables = enumerate_fiber(fiber).reshape(-1, fiber.frame.size)
     best = np.zeros((a + 1, 3))
@@ -339,14 +275,13 @@ def of_pairs(fiber: Fiber, a: int) -> list[tuple[float, float, float]]:
     return [(l1, math.sqrt(squared), most) for l1, squared, most in best.tolist()]
 
 
-@pytest.mark.parametrize("name", REALISED)
-def test_norms_are_those_of_all_pairs_of_tables(name: str) -> None:
-    query, mean = REALISED[name]
+@pytest.mark.parametrize(("query", "mean"), REALISED)
+def test_norms_are_those_of_all_pairs_of_tables(query, mean):
     rng = np.random.default_rng(11)
     moved = 0
     for _ in range(4):
         counts = rng.poisson(mean, size=query.frame.shape)
-        fiber = Fiber.of([Exact(query, query.apply(counts))])
+        fiber = fiber_of(counts, query)
         truth = of_pairs(fiber, 5)
         moved += truth[-1][0] > 0
         for a in (1, 2, 3, 5):
@@ -354,57 +289,29 @@ def test_norms_are_those_of_all_pairs_of_tables(name: str) -> None:
     assert moved  # some fibers have several tables
 
 
-def test_what_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    query, _ = REALISED["all pairs"]
-    large = Fiber.of([Exact(query, query.apply(np.full((3, 3, 2), 9)))])
-    monkeypatch.setattr(space, "_TABLES", 5)
-    with pytest.raises(NotImplementedError, match="by listing its tables"):
-        realised_lengths(large, 5)
-    monkeypatch.undo()
-    many = Margins({"s": range(3), "a": range(3), "b": range(3)}, ["s", "a"], ["s", "b"])
-    monkeypatch.setattr(space, "_KINDS", 1)
+def test_what_takes_too_long_is_refused(monkeypatch):
+    many = Margins(labels(3, 3, 3), ["a", "b"], ["a", "c"])
     counts = np.stack([np.diag([own, 1, 1]) for own in (2, 3, 4)])
-    with pytest.raises(NotImplementedError, match="more than 1 different parts"):
-        realised_lengths(Fiber.of([Exact(many, many.apply(counts))]), 4)
-    alone = LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["two"])
-    with pytest.raises(NotImplementedError, match="determine the number of records"):
-        realised_lengths(Fiber.of([Exact(alone, [2])]), 1)
-
-
-type Ints = npt.NDArray[np.int64]
-
-
-def tables_of(cells: int, records: int) -> Ints:
-    """All tables of so many records."""
-    if cells == 1:
-        return np.array([[records]])
-    found = []
-    for k in range(records + 1):
-        rest = tables_of(cells - 1, records - k)
-        found.append(np.column_stack([np.full(len(rest), k), rest]))
-    return np.concatenate(found)
-
-
-def changes_by_pairs(query: Query, exact: Query, adjacency: int) -> Ints:
-    """All differences of answers other than zero; records that two tables share may be left out of both."""
-    tables = tables_of(query.frame.size, adjacency)
-    kept, answers = tables @ exact.matrix.toarray().T, tables @ query.matrix.toarray().T
-    found: set[tuple[int, ...]] = {(0,) * query.rows}
-    for key in np.unique(kept, axis=0):
-        own = np.unique(answers[np.all(kept == key, axis=1)], axis=0)
-        found |= set(map(tuple, (own[:, None] - own[None]).reshape(-1, query.rows).tolist()))
-    return np.array(sorted(found - {(0,) * query.rows})).reshape(-1, query.rows)
+    for limit, value, fiber, adjacency, message in (
+        ("_TABLES", 5, fiber_of(np.full((3, 3, 2), 9), REALISED[4][0]), 5, "by listing its tables"),
+        ("_KINDS", 1, fiber_of(counts, many), 4, "more than 1 different parts"),
+        ("_KINDS", 9, Fiber.of([Exact(weighted([[1, 1, 0]]), [2])]), 1, "determine the number of records"),
+    ):
+        monkeypatch.setattr(space, limit, value)
+        with pytest.raises(NotImplementedError, match=message):
+            realised_lengths(fiber, adjacency)
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("asked", ["a sum", "sums", "any"])
-def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked: str) -> None:
+def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked):
     rng = np.random.default_rng({"a sum": 3, "sums": 4, "any": 5}[asked])
     short = 0
-    for _ in range(60):
+    for _ in range(40):
         frame, names = random_table(rng, nested=False)
         exact = random_sums(rng, frame, names, 3)
         if asked == "any":
-            query: Query = LinearQuery(frame, rng.integers(-2, 3, (2, frame.size)), ["u", "v"])
+            query = LinearQuery(frame, rng.integers(-2, 3, (2, frame.size)), ["u", "v"])
         else:
             query = random_sums(rng, frame, names, 1 if asked == "a sum" else 2)
         adjacency = int(rng.integers(1, 4 if frame.size < 10 else 3))
@@ -418,4 +325,4 @@ def test_the_space_of_random_queries_is_that_of_all_pairs_of_tables(asked: str) 
             assert space.delta(norm) == pytest.approx(largest, abs=1e-12), case
         assert space.rank == (np.linalg.matrix_rank(changes.astype(float)) if len(changes) else 0), case
         short += space.is_of_answers and not query.is_identity and len(changes) > 0
-    assert asked != "a sum" or short >= 5  # some of them by differences of the answers alone, without the table
+    assert asked != "a sum" or short >= 3  # some of them by differences of the answers alone, without the table
