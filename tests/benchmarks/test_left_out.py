@@ -1,7 +1,5 @@
 """Published numbers that were left out: what was stored, and a small part of it again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Metropolis sampler of paper 002 against enumeration, with fixed and with tuned jumps."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ Contrasts by the formula of the Web Content Accessibility Guidelines 2.2 (1.4.3:
 of the colours that the theme's style sheet and the site's own, which comes after it, give to their variables.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -19,27 +17,27 @@ TEXT = ("text-base", "text-muted", "heading", "link", "link-hover", "inline-code
 BACKGROUNDS = ("background", "surface", "on-background")
 
 
-def luminance(colour: str) -> float:
+def luminance(colour):
     digits = colour[1:] if len(colour) == 7 else "".join(2 * own for own in colour[1:])
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
-def colours(mode: str) -> dict[str, str]:
+def colours(mode):
     """Variables of a mode, as six or three digits; what refers to another variable is followed."""
     text = THEME.read_text(encoding="utf-8") + OWN.read_text(encoding="utf-8")
-    found: dict[str, str] = {}
+    found = {}
     for selectors, block in re.findall(r"([^{}]*)\{([^{}]*)\}", text):
         if ":root" in selectors or re.search(rf"""\[data-theme=["']?{mode}["']?\]\s*$""", selectors.strip()):
             found |= dict(re.findall(r"(--[\w-]+)\s*:\s*([^;}]+)", block))
 
-    def followed(value: str) -> str:
+    def followed(value):
         inner = re.fullmatch(r"var\((--[\w-]+)\)", value.strip())
         return followed(found[inner[1]]) if inner else value.strip()
 

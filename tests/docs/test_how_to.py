@@ -3,8 +3,6 @@
 The examples in Python are doctests, which pytest collects from ``docs/*.md``.
 """
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex
@@ -21,13 +19,13 @@ GUIDES = ROOT / "docs" / "how-to"
 PAGES = sorted(set(GUIDES.glob("*.md")) - {GUIDES / "index.md"})
 
 
-def fenced(page: Path, language: str) -> list[str]:
+def fenced(page, language):
     """The code of a page in a language ("" for what has none)."""
     found = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     return [text for own, text in found if own == language]
 
 
-def commands(page: Path) -> list[list[str]]:
+def commands(page):
     """The ``bayesdp`` commands of a page, without continuation lines."""
     lines = "\n".join(fenced(page, "")).replace("\\\n", " ").splitlines()
     return [shlex.split(line)[1:] for line in lines if line.startswith("bayesdp ")]

@@ -1,7 +1,5 @@
 """A built site without what nobody needs: what is left looks the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure

@@ -3,8 +3,6 @@
 ``BAYESDP_SITE=folder`` names a site that has been built (`make docs` does that); without it the site is built here.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -24,12 +22,12 @@ MOST_MEGABYTES = 20
 class Page(HTMLParser):
     """Links, anchors, sources and pictures of a page."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
-        self.links: list[str] = []
-        self.anchors: set[str] = set()
-        self.sources: list[str] = []
-        self.without_text: list[str] = []
+        self.links = []
+        self.anchors = set()
+        self.sources = []
+        self.without_text = []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
@@ -64,7 +62,7 @@ def site(tmp_path_factory):
 
 
 @cache
-def page_of(path: Path) -> Page:
+def page_of(path):
     return Page(path.read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,5 @@
 """The sources of the site, without building it: every name has a page, every link and every See Also leads somewhere."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

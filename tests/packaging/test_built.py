@@ -4,8 +4,6 @@ What is installed comes from the package index at the versions of the lock (whic
 no other use of the network.
 """
 
-from __future__ import annotations
-
 import email
 import os
 import subprocess
@@ -13,7 +11,6 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,7 +84,7 @@ assert set(tables.groupby("table")["count"].sum()) == {15}
 """The module that each extra brings in, and a program that needs it."""
 
 
-def _run(*command: str | Path, cwd: Path) -> str:
+def _run(*command, cwd):
     left_out = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
@@ -95,7 +92,7 @@ def _run(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def _build(source: Path, target: Path, kind: str) -> Path:
+def _build(source, target, kind):
     """Build with the backend that is installed beside the tests: nothing is fetched."""
     _run(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", target, cwd=source)
     (built,) = target.glob("*.whl" if kind == "wheel" else "*.tar.gz")
@@ -103,16 +100,16 @@ def _build(source: Path, target: Path, kind: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def wheel(tmp_path_factory):
     return _build(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory) -> Path:
+def sdist(tmp_path_factory):
     return _build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
 
 
-def _contents(wheel: Path) -> dict[str, bytes]:
+def _contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -144,12 +141,12 @@ def test_the_wheel_says_what_it_is(wheel):
 
 
 @pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
+def environment(wheel, tmp_path_factory):
     """Make an environment with the wheel and one extra, or none, and nothing else; give its folder of programs."""
     if not UV.is_file():
         pytest.skip("needs uv beside the tests' Python; `make install` puts it there")
 
-    def make(extra: str) -> Path:
+    def make(extra):
         folder = tmp_path_factory.mktemp("environment")
         _run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
         python = folder / "env" / "bin" / "python"
@@ -160,7 +157,7 @@ def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
     return make
 
 
-def _extras_in(programs: Path, folder: Path) -> set[str]:
+def _extras_in(programs, folder):
     """The extras whose packages can be imported."""
     modules = {extra: module for extra, (module, _) in WITH.items()}
     asked = f"from importlib.util import find_spec; print(*[n for n, m in {modules!r}.items() if find_spec(m)])"

@@ -1,7 +1,5 @@
 """A source tree that is not installed: `PYTHONPATH` names it, and there is no metadata of a package bayesdp."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
@@ -35,7 +33,7 @@ print(bdp.__file__)
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> dict[str, str]:
+def environment(tmp_path_factory):
     """Variables with which Python finds the tree and the dependencies, and no installed bayesdp."""
     others = tmp_path_factory.mktemp("dependencies")
     for found in Path(sysconfig.get_path("purelib")).iterdir():
@@ -44,7 +42,7 @@ def environment(tmp_path_factory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(others)]), "PYTHONSAFEPATH": "1"}
 
 
-def _run(environment: dict[str, str], folder: Path, *arguments: str) -> str:
+def _run(environment, folder, *arguments):
     done = subprocess.run(
         [sys.executable, "-S", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

@@ -1,11 +1,8 @@
 """Descriptions with one field changed, and the releases that are described."""
 
-from __future__ import annotations
-
 import copy
 import json
 
-import h5py
 import numpy as np
 import pytest
 
@@ -40,8 +37,13 @@ def other_values(value):
     if isinstance(value, bool):
         yield from (("other", not value), ("text", str(value)), ("number", int(value)))
     elif isinstance(value, int | float):
-        yield from (("text", str(value)), ("truth", True), ("negative", -value - 1), ("larger", value * 1.5 + 1))
-        yield "null", None
+        yield from (
+            ("text", str(value)),
+            ("truth", True),
+            ("negative", -value - 1),
+            ("larger", value * 1.5 + 1),
+            ("null", None),
+        )
     elif isinstance(value, str):
         yield from (("other", value + "x"), ("number", 7), ("null", None))
     elif isinstance(value, dict):
@@ -75,26 +77,25 @@ def mutants(description):
         yield path, "removed", changed
 
 
-def refused_with(release, path, value, file, folder, message):
-    """A release is written, one field of what the file says is changed, and reading it is an error with this message."""
-    if file == "noise.json":
-        release.to_csv(folder / "stored.csv")
-        source = folder / "stored.noise.json"
-        told = json.loads(source.read_text())
-        path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
-        at(told, path[:-1])[path[-1]] = value
-        source.write_text(json.dumps(told))
-    else:
-        release.to_netcdf(folder / "stored.nc")
-        with h5py.File(folder / "stored.nc", "r+") as stored:
-            if len(path) == 1:
-                stored.attrs[path[0]] = int(value)
-            else:
-                told = json.loads(stored.attrs[path[0]])
-                at(told, path[1:-1])[path[-1]] = value
-                stored.attrs[path[0]] = json.dumps(told)
+def refused_in_dataset(release, path, value, message):
+    """One field of what a Dataset says is changed, and reading it is an error with this message."""
+    stored = release.to_dataset()
+    told = {path[0]: stored.attrs[path[0]] if len(path) == 1 else json.loads(stored.attrs[path[0]])}
+    at(told, path[:-1])[path[-1]] = value
+    stored.attrs[path[0]] = int(value) if len(path) == 1 else json.dumps(told[path[0]])
     with pytest.raises(ValueError, match=message):
-        Release.from_csv(folder / "stored.csv") if file == "noise.json" else Release.from_netcdf(folder / "stored.nc")
+        Release.from_dataset(stored)
+
+
+def refused_in_noise_json(release, path, value, message, folder):
+    """The same of a CSV file with its noise.json."""
+    release.to_csv(folder / "stored.csv")
+    told = json.loads((folder / "stored.noise.json").read_text())
+    path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
+    at(told, path[:-1])[path[-1]] = value
+    (folder / "stored.noise.json").write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=message):
+        Release.from_csv(folder / "stored.csv")
 
 
 def lattice(seed, invariants=TOTAL):

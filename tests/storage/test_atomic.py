@@ -1,7 +1,5 @@
 """Under its final name an output is complete or as it was: with several writers, kills, full disks and little memory."""
 
-from __future__ import annotations
-
 import errno
 import io
 import multiprocessing
@@ -26,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
-def tree(size: int = 300) -> xr.DataTree:
+def tree(size=300):
     draws = np.random.default_rng(1).integers(0, 2**40, (2, size, 40))
     return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
 

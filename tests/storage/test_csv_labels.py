@@ -1,7 +1,5 @@
 """Labels in CSV files of releases: neutral for spreadsheets, exact when read back."""
 
-from __future__ import annotations
-
 import csv
 import json
 
@@ -20,7 +18,7 @@ from tests.nasty import LABELS, obeyed
 TEXTS = st.text(st.sampled_from("=+-@'\\\"\n\r\t,; \x1b\u202enxu0a"), min_size=1)
 
 
-def release(dim: str, labels: list[str | int]) -> Release:
+def release(dim, labels):
     frame = {dim: labels, "@g": (dim, [f"={i % 2}" for i in range(len(labels))])}
     counts = np.arange(len(labels))
     line = LinearQuery(frame, [[1, *[0] * (len(labels) - 1)]], ["-one\x1b"])

@@ -1,7 +1,5 @@
 """Mutated files of every kind that is read: a few hundred here, thousands with ``make fuzz``; and the fuzzer itself."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """A release as one CSV file with noise.json: what is written is what is read, and what is wrong is named by its place."""
 
-from __future__ import annotations
-
 import copy
 import json
 from contextlib import nullcontext
@@ -21,22 +19,13 @@ from tests.storage.examples import lattice, several
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
 CSV = "county,education,noisy,total\nAlpha,Low,12,\nAlpha,High,,\nBeta,Low,-3,\nBeta,High,7,\n*,,,30\n"
+NOISY = {"column": "noisy", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 5.0}}
+NOISY["not_published"] = [{"by": {"county": "Alpha", "education": "High"}}]
+COUNTIES = {"name": "county", "labels": ["Alpha", "Beta"], "total": "*"}
 SIDECAR = {
     "noise_json": 1,
-    "table": {
-        "dimensions": [
-            {"name": "county", "labels": ["Alpha", "Beta"], "total": "*"},
-            {"name": "education", "labels": ["Low", "High"]},
-        ]
-    },
-    "measured": [
-        {
-            "column": "noisy",
-            "query": {"kind": "cells"},
-            "law": {"law": "discrete-gaussian", "sigma": 5.0},
-            "not_published": [{"by": {"county": "Alpha", "education": "High"}}],
-        }
-    ],
+    "table": {"dimensions": [COUNTIES, {"name": "education", "labels": ["Low", "High"]}]},
+    "measured": [NOISY],
     "exact": [{"column": "total", "query": {"kind": "total"}}],
 }
 
@@ -59,7 +48,7 @@ def test_a_file_written_by_hand(files):
     cells = Measured(Identity(TABLE), [[12, np.nan], [-3, 7]], law, unmeasured=missing)
     expected = Release.from_published(TABLE, [cells], [Exact(Totals(TABLE), 30)])
     assert files() == expected
-    assert files(measured=[{**SIDECAR["measured"][0], "not_published": "blank"}]) == expected
+    assert files(measured=[{**NOISY, "not_published": "blank"}]) == expected
 
 
 def test_one_column_with_cells_margins_and_groups(files):
@@ -123,29 +112,22 @@ def test_a_query_that_one_csv_file_does_not_keep(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_stays(tmp_path):
-    several().to_csv(tmp_path / "DATA.csv")
-    before = (tmp_path / "DATA.csv").read_bytes(), (tmp_path / "DATA.noise.json").read_bytes()
+def test_a_noise_json_that_is_there_stays_and_two_files_that_do_not_belong_together_are_refused(tmp_path):
+    path, sidecar = tmp_path / "DATA.csv", tmp_path / "DATA.noise.json"
+    several().to_csv(path)
+    before = sidecar.read_bytes()
+    path.unlink()
     with pytest.raises(FileExistsError):
-        lattice().to_csv(tmp_path / "DATA.csv")
-    (tmp_path / "DATA.csv").unlink()
-    with pytest.raises(FileExistsError):
-        lattice().to_csv(tmp_path / "DATA.csv")
-    assert not (tmp_path / "DATA.csv").exists()
-    assert (tmp_path / "DATA.noise.json").read_bytes() == before[1]
-    lattice().to_csv(tmp_path / "DATA.csv", overwrite=True)
-    assert Release.from_csv(tmp_path / "DATA.csv") == lattice()
+        lattice().to_csv(path)
+    assert not path.exists()
+    assert sidecar.read_bytes() == before
     with pytest.raises(ValueError, match="noise must be another file"):
-        lattice().to_csv(tmp_path / "DATA.csv", noise=tmp_path / "DATA.csv")
-
-
-def test_two_files_that_do_not_belong_together(tmp_path):
-    lattice().to_csv(tmp_path / "DATA.csv")
-    path = tmp_path / "DATA.csv"
+        lattice().to_csv(path, noise=path)
+    lattice().to_csv(path, overwrite=True)
     path.write_text(path.read_text().replace("16", "17"))
     with pytest.raises(ValueError, match=r"not the file that .*DATA\.noise\.json is about.*\$\.data\.sha256"):
         Release.from_csv(path)
-    (tmp_path / "DATA.noise.json").unlink()
+    sidecar.unlink()
     with pytest.raises(FileNotFoundError, match=r"no file .*DATA\.noise\.json.*name it with noise="):
         Release.from_csv(path)
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
@@ -200,12 +182,15 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "value", "message"), WRONG)
-def test_what_is_wrong_is_named_by_its_place(path, value, message, tmp_path):
+def test_what_is_wrong_is_named_by_its_place(tmp_path):
     (tmp_path / "DATA.csv").write_text(CSV)
-    (tmp_path / "DATA.noise.json").write_text(json.dumps(_with(path, value)))
-    with pytest.raises(ValueError, match=message):
-        Release.from_csv(tmp_path / "DATA.csv")
+    described = [(json.dumps(_with(path, value)).encode(), message) for path, value, message in WRONG]
+    for content, told in ((b"{", "not valid JSON"), (b"{\xff}", "utf-8")):
+        described.append((content, rf"DATA\.noise\.json: .*{told}"))
+    for content, message in described:
+        (tmp_path / "DATA.noise.json").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            Release.from_csv(tmp_path / "DATA.csv")
 
 
 LINES = [
@@ -222,27 +207,16 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "message"), LINES)
-def test_what_is_wrong_in_the_table_is_named_by_its_line(old, new, message, files):
-    assert old in CSV
-    with pytest.raises(ValueError, match=message):
-        files(CSV.replace(old, new))
-
-
-@pytest.mark.parametrize(("content", "message"), [(b"{", "not valid JSON"), (b"{\xff}", "utf-8")])
-def test_a_file_that_is_no_json(content, message, tmp_path):
-    (tmp_path / "DATA.csv").write_text(CSV)
-    (tmp_path / "DATA.noise.json").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"DATA\.noise\.json: .*{message}"):
-        Release.from_csv(tmp_path / "DATA.csv")
+def test_what_is_wrong_in_the_table_is_named_by_its_line(files):
+    for old, new, message in LINES:
+        with pytest.raises(ValueError, match=message):
+            files(CSV.replace(old, new))
 
 
 def test_a_field_cannot_be_two_numbers(files):
-    again = [*SIDECAR["measured"], {**SIDECAR["measured"][0], "name": "again"}]
-    with pytest.raises(
-        ValueError, match=r"line 2, column 'noisy': .* is said to be a number of .*\[0\] and of .*\[1\]"
-    ):
-        files(measured=again)
+    message = r"line 2, column 'noisy': .* is said to be a number of .*\[0\] and of .*\[1\]"
+    with pytest.raises(ValueError, match=message):
+        files(measured=[NOISY, {**NOISY, "name": "again"}])
 
 
 def test_numbers_that_were_rounded_are_warned_of(files):
@@ -267,13 +241,10 @@ def test_the_schema_is_a_schema_and_two_libraries_agree_on_it():
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)
     fast = fastjsonschema.compile(schema, use_default=False)
+    refuses = pytest.raises(fastjsonschema.JsonSchemaValueException)
     assert validator.is_valid(SIDECAR)
-    for path, value, _ in WRONG:
-        changed = _with(path, value)
-        accepts = (
-            nullcontext() if validator.is_valid(changed) else pytest.raises(fastjsonschema.JsonSchemaValueException)
-        )
-        with accepts:
+    for changed in (_with(path, value) for path, value, _ in WRONG):
+        with nullcontext() if validator.is_valid(changed) else refuses:
             fast(changed)
 
 

@@ -1,7 +1,5 @@
 """What is written is what is read, in every kind of file."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -19,7 +17,7 @@ from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_lin
 
 
 @pytest.fixture(params=EXAMPLES)
-def release(request) -> Release:
+def release(request):
     return EXAMPLES[request.param]()
 
 

@@ -1,7 +1,5 @@
 """Files of exact margins."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayesdp.measurements import Exact

@@ -1,7 +1,5 @@
 """Files as statistical offices publish them: what is read where it was declared, against numbers typed by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

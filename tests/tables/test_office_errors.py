@@ -1,7 +1,5 @@
 """Files of offices that are not as declared: each error names line, column and cell, and a declaration that works."""
 
-from __future__ import annotations
-
 import re
 from ast import literal_eval
 

@@ -1,7 +1,5 @@
 """One table in several files of an office: columns in different files, levels of areas by codes, and what may be wrong with them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables from users' files: the forms that are read, and what is wrong with the others, by line and cell."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

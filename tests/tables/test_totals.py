@@ -1,7 +1,5 @@
 """Totals among the labels of a file: refused, unless declared; and how often honest categories are."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

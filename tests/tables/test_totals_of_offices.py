@@ -1,7 +1,5 @@
 """Totals in files that offices have published, where they are there; see BAYESDP_SHARED_DATA."""
 
-from __future__ import annotations
-
 import csv
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Running a function in a forked process, with limits on processor time, memory and wall time."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os
@@ -9,52 +7,43 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-type Tell = Callable[[dict[str, Any]], None]
-
-_HARD_CPU = 12
-"""Seconds of processor time after which the kernel ends a child; verdicts have limits of their own."""
-
-_WALL = 90.0
-"""Seconds after which it is ended whatever it does: a machine may be busy, but a child that waits waits for ever."""
-
-_SPACE = 1536 * 2**20
-"""Address space above what the parent has."""
+_HARD_CPU = 12  # seconds of processor time after which the kernel ends a child; verdicts have limits of their own
+_WALL = 90.0  # seconds after which it is ended whatever it does: a machine may be busy, but a child may wait for ever
+_SPACE = 1536 * 2**20  # bytes of addresses above what the parent has
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a child ended, and what it has sent."""
 
-    told: tuple[dict[str, Any], ...]
+    told: list[dict]
     signal: int  # which ended it; 0 if it ended by itself
     seconds: float  # of a processor
     megabytes: float  # the largest memory, above that at its start
     hung: bool  # whether it had to be ended because it took too long by the clock
 
 
-def _status(*names: str) -> list[int]:
+def _status(*names):
     """Numbers in kilobytes from the kernel's account of this process."""
     with open("/proc/self/status", encoding="ascii") as file:
         found = dict(line.split(":", 1) for line in file)
     return [int(found[name].split()[0]) for name in names]
 
 
-def peak_megabytes(start: int) -> float:
+def peak_megabytes(start):
     """The largest memory so far of this process and of those in which it has files read, above a start in kilobytes."""
     return max(0, _status("VmHWM")[0] - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - start) / 1024
 
 
-def processor_seconds() -> float:
+def processor_seconds():
     """Processor time of this process and of those in which it has had files read."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(own.ru_utime + own.ru_stime for own in used)
 
 
-def in_child(task: Callable[[Tell, int], None]) -> Ended:
+def in_child(task):
     """Run a task in a fork of this process, and wait for it."""
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -67,13 +56,13 @@ def in_child(task: Callable[[Tell, int], None]) -> Ended:
     told = [json.loads(line) for line in raw.split(b"\n")[:-1]]
     start = told.pop(0)["start"] if told else used.ru_maxrss
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Ended(tuple(told), ended_by, used.ru_utime + used.ru_stime, max(0, used.ru_maxrss - start) / 1024, hung)
+    return Ended(told, ended_by, used.ru_utime + used.ru_stime, max(0, used.ru_maxrss - start) / 1024, hung)
 
 
-def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
+def _run(task, pipe):
     """What the child does; it never returns."""
 
-    def tell(message: dict[str, Any]) -> None:
+    def tell(message):
         left = json.dumps(message).encode() + b"\n"
         while left:
             left = left[os.write(pipe, left) :]
@@ -93,7 +82,7 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
         os._exit(0)
 
 
-def _listen(pipe: int, pid: int) -> tuple[bytes, bool]:
+def _listen(pipe, pid):
     """All that a child sends until it ends; it is ended where it takes too long."""
     raw, end, hung = b"", time.monotonic() + _WALL, False
     while True:

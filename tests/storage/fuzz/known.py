@@ -1,52 +1,36 @@
 """Files that did harm once, or were taken for what they are not: the first cases of every run."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections import namedtuple
 
-_DIGITS = "9" * 401
-"""More digits than a float can hold, and fewer than Python refuses to read."""
+from tests.storage.stated import at
 
-type Change = Callable[[Path], None]
+_DIGITS = "9" * 401  # more than a float can hold, and fewer than Python refuses to read
 
 
-@dataclass(frozen=True)
-class Known:
-    """A valid file, who reads it, what is made wrong with it, and what must come of it."""
-
-    name: str
-    target: str
-    specimen: str
-    change: Change
-    expected: str = ""  # "refused" or "accepted"; empty where either is right
+Known = namedtuple("Known", "name target specimen change")
+"""A valid file, who reads it, and a function that makes something wrong with it."""
 
 
-def _digits(*place: Any) -> Change:
+def _digits(*place):
     """A field of ``noise.json`` that is a number of 401 digits."""
 
-    def run(path: Path) -> None:
+    def run(path):
         source = path / "DATA.noise.json"
         known = json.loads(source.read_text(encoding="utf-8"))
-        holder = known
-        for key in place[:-1]:
-            holder = holder[key]
-        holder[place[-1]] = "DIGITS"
+        at(known, place[:-1])[place[-1]] = "DIGITS"
         source.write_text(json.dumps(known).replace('"DIGITS"', _DIGITS), encoding="utf-8")
 
     return run
 
 
-_FIELDS: tuple[tuple[Any, ...], ...] = (
+_FIELDS = (
     ("noise_json",), ("table", "dimensions", 0, "labels", 0), ("measured", 0, "column"), ("measured", 0, "query", "kind"),
     ("measured", 0, "law", "epsilon"), ("measured", 0, "invariants"), ("exact", 0, "sign"), ("mechanism", "epsilon"),
     ("guarantee", "parameters", "epsilon"), ("simulated",),
 )  # fmt: skip
 
-_JOURNALS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
+_JOURNALS = {
     "half a first line": lambda lines: [lines[0][:40]],
     "zeros at the end": lambda lines: [*lines[:-1], bytes(500)],
     "a line of zeros at the end": lambda lines: [*lines[:-1], bytes(500), b""],
@@ -63,14 +47,14 @@ _JOURNALS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 }
 
 
-def _lines(change: Callable[[list[bytes]], list[bytes]]) -> Change:
-    def run(path: Path) -> None:
+def _lines(change):
+    def run(path):
         path.write_bytes(b"\n".join(change(path.read_bytes().split(b"\n"))))
 
     return run
 
 
-KNOWN: tuple[Known, ...] = (
+KNOWN = (
     *(Known(name, "journal of sbc", "journal.jsonl", _lines(change)) for name, change in _JOURNALS.items()),
     *(Known(f"401 digits at {own}", "release, columns", "lattice_columns", _digits(*own)) for own in _FIELDS),
 )

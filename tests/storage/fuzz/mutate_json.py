@@ -1,18 +1,12 @@
 """Fields of JSON: gone, repeated, of another type, swapped, huge, deep, not numbers, unknown."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
-
-import numpy as np
 
 from tests.storage.fuzz.mutate_text import one, size
 
-_RAW = "\ue000raw\ue000"
-"""Stands for text that the JSON library would not write."""
+_RAW = "\ue000raw\ue000"  # stands for text that the JSON library would not write
 
-_VALUES: tuple[Any, ...] = (
+_VALUES = (
     None, True, False, "", "x", "no", [], {}, [[]], [1, "1", None], {"a": 1}, [{}], 0, 1, -1, 2, 3, -0.0, 0.5, 1e-300, 1e300, 1e-18,
     2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30,
 )  # fmt: skip
@@ -24,7 +18,7 @@ _CHANGES = ("gone", "value", "value", "raw", "text", "unknown", "again", "swap",
 _KEYS = ("extra", "__class__", "", "law", "number", "epsilon", "value")
 
 
-def _raw_text(rng: np.random.Generator) -> str:
+def _raw_text(rng):
     """What JSON does not know, or what is too much: 401 digits, NaN, deep nesting."""
     depth = size(rng, 3, 17)
     return str(one(rng, [
@@ -34,16 +28,16 @@ def _raw_text(rng: np.random.Generator) -> str:
     ]))  # fmt: skip
 
 
-def _places(value: Any) -> list[tuple[Any, Any]]:
+def _places(value):
     """Every dictionary or list with each of its keys or indices."""
-    found: list[tuple[Any, Any]] = []
+    found = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, own in items:
         found += [(value, key), *_places(own)]
     return found
 
 
-def _frame(rng: np.random.Generator, top: Any) -> None:
+def _frame(rng, top):
     """A few labels along several dimensions, or two along many: far more cells than the file has bytes."""
     dims, labels = one(rng, [(rng.integers(2, 9), rng.integers(2, 200)), (rng.integers(10, 26), 2)])
     names, texts = [f"d{i}" for i in range(dims)], [str(i) for i in range(labels)]
@@ -55,16 +49,13 @@ def _frame(rng: np.random.Generator, top: Any) -> None:
         top.update({"dims": names, "labels": [texts] * int(dims), "groups": []})
 
 
-def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
+def mutate_json(rng, source):
     """Change a field of a JSON text."""
     value = json.loads(source)
     places = _places(value)
     if not places:
         return _raw_text(rng), "JSON: raw"
-    how, (holder, key) = (
-        one(rng, ["gone", "value", "value", "raw", "text", "unknown", "again", "swap", "wide", "frame"]),
-        one(rng, places),
-    )
+    how, (holder, key) = one(rng, _CHANGES), one(rng, places)
     own, count, is_keyed = holder[key], size(rng, 4, 15), isinstance(holder, dict)
     if how == "gone":
         del holder[key]
@@ -78,16 +69,14 @@ def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
             holder[f"{key}{odd}"] = holder.pop(key)
         else:
             holder[key] = f"{own}{odd}" if isinstance(own, str) else odd
+    elif how == "unknown" and is_keyed:
+        holder[one(rng, _KEYS)] = one(rng, _VALUES)
     elif how == "unknown":
-        if is_keyed:
-            holder[one(rng, _KEYS)] = one(rng, _VALUES)
-        else:
-            holder.insert(key, one(rng, _VALUES))
+        holder.insert(key, one(rng, _VALUES))
+    elif how == "again" and is_keyed:
+        holder[key] = f"{_RAW}{json.dumps(own)}, {json.dumps(key)}: {one(rng, [json.dumps(own), 1])}{_RAW}"
     elif how == "again":
-        if is_keyed:
-            holder[key] = f"{_RAW}{json.dumps(own)}, {json.dumps(key)}: {one(rng, [json.dumps(own), 1])}{_RAW}"
-        else:
-            holder[key:key] = [own] * size(rng, 0, 10)
+        holder[key:key] = [own] * size(rng, 0, 10)
     elif how == "swap":
         other, there = one(rng, places)
         mine, its = (json.dumps(each) for each in (own, other[there]))
@@ -104,7 +93,7 @@ def mutate_json(rng: np.random.Generator, source: str) -> tuple[str, str]:
     return _written(value), f"JSON: {how} {key!r:.40}"
 
 
-def _written(value: Any) -> str:
+def _written(value):
     """JSON text, with raw pieces put in."""
     out, *pieces = json.dumps(value, ensure_ascii=False).split(f'"{_RAW}')
     for piece in pieces:

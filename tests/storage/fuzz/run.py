@@ -1,11 +1,8 @@
 """The fuzzer: ``python -m tests.storage.fuzz.run --cases 20000 --seed 1``, or ``make fuzz CASES=20000 SEED=1``.
 
-A process imports everything and reads every valid file once. From then on each case is read in a fork of it, so
-that imports cost nothing and no case can harm another one. The file of a case depends on the seed and the number
-of the case only.
+A process imports everything and reads every valid file once; each case is read in a fork of it, which costs no imports and harms
+no other case. The file of a case depends on the seed and the number of the case only.
 """
-
-from __future__ import annotations
 
 import argparse
 import gc
@@ -16,7 +13,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,12 +22,12 @@ import pandas as pd
 import conftest  # noqa: F401  # at the root: where compiled functions are cached
 from tests.storage.fuzz.case import run_case
 from tests.storage.fuzz.journals import prepare_journals
-from tests.storage.fuzz.outcome import Defect, Outcome, Refused
+from tests.storage.fuzz.outcome import Defect, Refused
 from tests.storage.fuzz.specimens import write_specimens
 from tests.storage.fuzz.targets import TARGETS
 
 
-def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[Outcome]:
+def fuzz(cases, seed, folder, jobs=2):
     """Run cases."""
     shelf = folder / "shelf"
     shelf.mkdir(parents=True)
@@ -41,13 +37,12 @@ def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[O
     # The one other thread is of a library's allocator, and holds no lock of Python.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
+    given = [(number, seed, shelf, folder / f"case-{number}") for number in cases]
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        return pool.starmap(
-            run_case, [(number, seed, shelf, folder / f"case-{number}") for number in cases], chunksize=1
-        )
+        return pool.starmap(run_case, given, chunksize=1)
 
 
-def _warm_up(shelf: Path, folder: Path) -> None:
+def _warm_up(shelf, folder):
     """Read every valid file here: modules are imported and functions compiled, and all of them are accepted."""
     back = Path.cwd()
     for target in TARGETS:
@@ -56,9 +51,9 @@ def _warm_up(shelf: Path, folder: Path) -> None:
             for own in ("cwd", "output"):
                 (home / own).mkdir(parents=True)
             os.chdir(home / "cwd")  # where the command line writes
+            again = partial(target.read, shelf / specimen)
             try:
-                path = shelf / specimen
-                target.check(target.read(path), partial(target.read, path), home / "output")
+                target.check(again(), again, home / "output")
             except Refused as refusal:
                 if "unknown" not in str(refusal):  # the hyperparameter by which `bayesdp fit` ends
                     raise RuntimeError(f"{target.name} refuses the valid {specimen}: {refusal}") from None
@@ -69,7 +64,7 @@ def _warm_up(shelf: Path, folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def table(outcomes: Sequence[Outcome], folder: str) -> str:
+def table(outcomes, folder):
     """Cases by target, the longest and the largest, and the defects by class; `folder` has the files of defects."""
     found = pd.DataFrame([asdict(own) for own in outcomes])
     every = pd.concat([found, found.assign(target="all")])
@@ -84,11 +79,9 @@ def table(outcomes: Sequence[Outcome], folder: str) -> str:
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv=None):
     """Run the fuzzer from the command line; the status is 1 if there was a defect."""
-    own = argparse.ArgumentParser(
-        description="Mutated files of every kind that bayesdp reads, each read in a process of its own."
-    )
+    own = argparse.ArgumentParser(description="Mutated files of every kind, each read in a process of its own.")
     own.add_argument("--cases", type=int, default=300, help="how many (default: 300)")
     own.add_argument("--seed", type=int, default=0, help="of all of them (default: 0)")
     own.add_argument("--case", type=int, action="append", help="only the case of this number; may be repeated")

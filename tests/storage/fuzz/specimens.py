@@ -1,10 +1,7 @@
 """One valid file, or a few, of every kind that the package reads: what the mutations start from."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
@@ -12,14 +9,11 @@ import xarray as xr
 from bayesdp.datasets import write_synthetic_nmf
 from bayesdp.inference import diagnose
 from bayesdp.mechanisms import BoundaryInflatedLaplace
-from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.noise import TruncatedLaplace
-from bayesdp.release import Release
 from bayesdp.storage import write_draws
-from tests.storage.examples import EXAMPLES, TABLE, lattice
+from tests.storage.examples import EXAMPLES, STATISTICS, TABLE, lattice, write_columns
 
-JOURNAL_NUMBERS = 12
-"""Simulations that the journal of a calibration has."""
+JOURNAL_NUMBERS = 12  # simulations that the journal of a calibration has
+OF_SIMULATION = {"seconds": 0.1, "dispersion": {"x[0]": 0.5}, "ess": 40.0, "divergences": 0, "longer": 1}
 
 _LONG = "county,education,count\nAlpha,Low,14\nAlpha,High,2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n"
 _WIDE = "county,Low,High\nAlpha,14,2\nBeta,23,9\n017,2,6\n"
@@ -44,7 +38,7 @@ _REPORT = (
 _PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
 
 
-def _demonstration() -> str:
+def _demonstration():
     """A county of a demonstration file, whose numbers add up."""
     counted = ("nh_white", "nh_black", "nh_aian", "nh_asian", "nh_nhpi", "nh_other", "nh_two", "hispanic")
     names = ["state_fips", "county_fips", "county", "pop2010_census", "pop2010_das", *(f"{own}_das" for own in counted)]
@@ -54,13 +48,11 @@ def _demonstration() -> str:
     return ",".join(names) + "\n" + ",".join(values) + "\n"
 
 
-def posterior() -> xr.DataTree:
+def posterior():
     """A posterior as `bayesdp.sample` leaves it, of draws that were made up: along the one move that both margins leave free."""
-    release = lattice()
-    rng = np.random.default_rng(1)
-    fiber = release.fiber
-    lower, upper = fiber.bounds()
-    point = fiber.find_point()
+    release, rng = lattice(), np.random.default_rng(1)
+    fiber, guarantee = release.fiber, release.guarantee
+    (lower, upper), point = fiber.bounds(), fiber.find_point()
     moves = rng.integers(-3, 4, (2, 40, 3))
     moves[..., 2] = -moves[..., 0] - moves[..., 1]
     tables = point + np.stack([moves, -moves], axis=-1)
@@ -68,8 +60,6 @@ def posterior() -> xr.DataTree:
     x = xr.DataArray(tables, dims=("chain", "draw", "county", "education"), coords=TABLE.coords)
     rate = xr.DataArray(rng.gamma(3.0, size=(2, 40)), dims=("chain", "draw"))
     draws = xr.Dataset({"x": x, "rate": rate}).assign_coords(chain=[0, 1], draw=np.arange(40))
-    guarantee = release.guarantee
-    assert guarantee is not None
     limits = {"lower": lower, "upper": upper, "determined": fiber.determined()}
     tree = xr.DataTree.from_dict({
         "posterior": draws,
@@ -86,38 +76,26 @@ def posterior() -> xr.DataTree:
     return tree
 
 
-def journal_lines(head: dict[str, object]) -> str:
+def journal_lines(head):
     """A journal as `bayesdp.calibration.study` writes it, with a failure and a dead process; `head` is what the run is."""
     rng = np.random.default_rng(2)
-    records: list[dict[str, object]] = []
+    records = []
     for number in range(JOURNAL_NUMBERS):
-        ranks = {"x": float(rng.random())}
-        good = {"seconds": 0.1, "ranks": ranks, "dispersion": {"x": 0.5}, "ess": 40.0, "divergences": 0, "longer": 1}
+        good = {"ranks": {"x[0]": float(rng.random())}, **OF_SIMULATION}
         records.append({"number": number, **(good if number != 5 else {"error": "ValueError: no"})})
     records.insert(3, {"number": 2, "error": "its process died", "again": True})
     return "".join(json.dumps(own) + "\n" for own in [head, *records])
 
 
-def _write_columns(release: Release, folder: Path) -> None:
-    """One CSV file with its noise.json, without the checksum, which would have most changes of the CSV file refused."""
-    folder.mkdir()
-    release.to_csv(folder / "DATA.csv")
-    sidecar = folder / "DATA.noise.json"
-    described = json.loads(sidecar.read_text(encoding="utf-8"))
-    del described["data"]["sha256"]
-    sidecar.write_text(json.dumps(described), encoding="utf-8")
-
-
-def write_specimens(folder: Path) -> None:
+def write_specimens(folder):
     """Write all of them; the names are those that the targets ask for."""
     for name, make in EXAMPLES.items():
-        release: Release = make()
         plain = name.replace(" ", "_")
-        release.to_netcdf(folder / f"{plain}.nc")
-        _write_columns(release, folder / f"{plain}_columns")
+        make().to_netcdf(folder / f"{plain}.nc")
+        (folder / f"{plain}_columns").mkdir()
+        write_columns(make(), folder / f"{plain}_columns" / "DATA.csv")
     write_draws(posterior(), folder / "posterior.nc")
-    plain_statistics = StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other"))
-    plain_statistics.to_netcdf(folder / "statistics.nc")
+    STATISTICS.to_netcdf(folder / "statistics.nc")
     share = BoundaryInflatedLaplace(1.0, 0.02, (0.0, 1.0), names=["share", "other"])
     share.release([0.37, 0.9], rng=5).to_netcdf(folder / "stated.nc")
     table = TABLE.assign_coords(state=("county", ["IL", "IL", "IN"])).to_dataset(name="count")

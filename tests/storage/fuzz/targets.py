@@ -1,11 +1,7 @@
 """What is attacked: a kind of file, how it is changed, how it is read, and what must hold of what was accepted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from bayesdp.cli.files import read_posterior
 from bayesdp.datasets import read_county_demonstration, read_county_populations
@@ -16,8 +12,6 @@ from bayesdp.tables import read_margins, read_noisy_margins, read_table
 from tests.storage.examples import TABLE
 from tests.storage.fuzz import journals, readers
 
-type Check = Callable[[Any, Callable[[], Any], Path], None]
-
 
 @dataclass(frozen=True)
 class Target:
@@ -25,8 +19,8 @@ class Target:
 
     name: str
     specimens: tuple[str, ...]
-    read: Callable[[Path], Any]  # ValueError or OSError where it is refused
-    check: Check  # of what was read, given a function that reads once more and a folder to write in: raises `Defect`
+    read: Callable  # of a path: ValueError or OSError where it is refused
+    check: Callable  # of what was read, given a function that reads once more and a folder to write in: raises `Defect`
     weight: int  # how often it is taken, relative to the others
     goes_on: bool = False  # whether the reader may write on in the file: a journal
     cpu_seconds: float | None = None  # the limit where reading is not all that is done
