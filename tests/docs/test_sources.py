@@ -60,9 +60,7 @@ def test_every_law_has_its_page(made):
         assert re.search(r"PyMC distribution: :py:obj:`bayesdp\.(distributions|papers\.models)\.", text), name
         missing = [fact for fact in ("support", "mean", "variance") if fact not in law.__doc__.lower()]
         assert not missing, f"the docstring of {law.__name__} does not say its {missing}"
-    assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS), (
-        "docs/pages/publishers.py says who publishes data with each law"
-    )
+    assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS)  # who publishes data with each law
 
 
 def test_every_mechanism_has_its_page_with_a_guarantee(made):
@@ -73,21 +71,18 @@ def test_every_mechanism_has_its_page_with_a_guarantee(made):
         assert examples.guarantee_text(examples.instances()[name]).splitlines()[0].strip() in text
 
 
-def test_the_command_line_is_the_parsers(made):
-    text = (made / "command-line.md").read_text()
-    [commands] = [own for own in parser()._actions if own.dest == "command"]
-    for name in commands.choices:
-        assert f"## `bayesdp {name}`" in text
-        assert f"usage: bayesdp {name}" in text
-
-
 @pytest.mark.parametrize("name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "cell-key"])
 def test_laws_draw_themselves(tmp_path, name):
     assert name in law_pictures.draw(example_of(name), tmp_path / "law.svg")
     assert "<svg" in (tmp_path / "law.svg").read_text()
 
 
-def test_the_front_page_is_complete():
+def test_the_front_page_and_the_command_line_are_complete(made):
+    text = (made / "command-line.md").read_text()
+    [commands] = [own for own in parser()._actions if own.dest == "command"]
+    for name in commands.choices:
+        assert f"## `bayesdp {name}`" in text
+        assert f"usage: bayesdp {name}" in text
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     [picture] = re.findall(r"```\{image\} /(\S+)\n:alt: (.{40,})", text)
     assert (DOCS / picture[0]).exists()
@@ -136,11 +131,8 @@ def wrong(page, link):
 
 def test_every_link_leads_somewhere():
     found = [(page, link) for page in PAGES for link in links(without_code(page))]
-    cards = [
-        (page, f"{link}.md")
-        for page in PAGES
-        for link in re.findall(r"^:link: (how\S+)$", page.read_text(), re.MULTILINE)
-    ]
+    linked = re.compile(r"^:link: (how\S+)$", re.MULTILINE)
+    cards = [(page, f"{link}.md") for page in PAGES for link in linked.findall(page.read_text())]
     assert len(found) > 100
     assert len(cards) == 5
     assert not [f"{page}: {link} {why}" for page, link in found + cards if (why := wrong(page, link))]
@@ -151,13 +143,13 @@ def test_every_link_leads_somewhere():
     assert wrong(page, "../FILES.md#several-noisy-files") == ""
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_link_to_notebooks_only(path):
+def test_notebooks_link_to_notebooks_only():
     """The site has them in another folder than the repository, with no pages beside them but those of notebooks."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    inside = [link for link in links(text) if not urlsplit(link).scheme]
-    assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()]
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        inside = [link for link in links(text) if not urlsplit(link).scheme]
+        assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()], path
 
 
 # ---------------------------------------------------------------------------------------------------------- see also
@@ -196,13 +188,11 @@ def is_there(name, home):
 
 
 def test_every_see_also_is_there():
-    looked_at = [
-        (full, name, home)
-        for full, home, value in objects()
-        if "See Also" in (text := inspect.getdoc(value) or "")
-        for names, _ in NumpyDocString(text)["See Also"]
-        for name, _ in names
+    texts = [
+        (full, home, text) for full, home, value in objects() if "See Also" in (text := inspect.getdoc(value) or "")
     ]
+    named = [(full, home, names) for full, home, text in texts for names, _ in NumpyDocString(text)["See Also"]]
+    looked_at = [(full, name, home) for full, home, names in named for name, _ in names]
     assert len(looked_at) > 100
     assert not [f"{full}: {name}" for full, name, home in looked_at if not is_there(name, home)]
     assert not is_there("bayesdp.noise.NoSuchLaw", bayesdp.Release)

@@ -1,7 +1,6 @@
 """Labels in CSV files of releases: neutral for spreadsheets, exact when read back."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
 from bayesdp.tables import csv_label, label_of_csv, read_table
 from tests.nasty import LABELS, obeyed
+from tests.storage.examples import write_columns
 
 TEXTS = st.text(st.sampled_from("=+-@'\\\"\n\r\t,; \x1b\u202enxu0a"), min_size=1)
 
@@ -23,17 +23,12 @@ def release(dim, labels):
     counts = np.arange(len(labels))
     line = LinearQuery(frame, [[1, *[0] * (len(labels) - 1)]], ["-one\x1b"])
     groups = Totals(frame, "@g") + line
-    return Release.from_published(
-        frame,
-        [
-            Measured(Identity(frame), counts - 2, DiscreteGaussian(2.0)),
-            Measured(groups, groups.apply(counts - 2) + 1, DiscreteGaussian(2.0)),
-        ],
-        [Exact(Totals(frame), int(counts.sum()))],
-    )
+    numbers = {Identity(frame): counts - 2, groups: groups.apply(counts - 2) + 1}
+    measured = [Measured(query, own, DiscreteGaussian(2.0)) for query, own in numbers.items()]
+    return Release.from_published(frame, measured, [Exact(Totals(frame), int(counts.sum()))])
 
 
-@pytest.mark.parametrize("dim", ["county", "=dim\n", "@"])
+@pytest.mark.parametrize("dim", ["county", "=dim\n"])
 def test_cells_are_neutral_and_come_back(dim, tmp_path):
     made = release(dim, [*LABELS, -3, -2])
     made.to_csv(tmp_path / "made.csv")
@@ -50,7 +45,7 @@ def test_cells_are_neutral_and_come_back(dim, tmp_path):
     assert cells[0][header.index("measured_0")] == "-2"  # nor are noisy values below zero
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(labels=st.lists(TEXTS, min_size=2, max_size=5, unique=True))
 def test_every_label_that_is_written_is_read(labels, tmp_path):
     made = release("county", [*labels])
@@ -63,14 +58,8 @@ def test_every_label_that_is_written_is_read(labels, tmp_path):
 
 
 def test_labels_that_are_not_written_so_are_refused(tmp_path):
-    frame = {"county": ["=a", "b"]}
-    made = Release.from_published(frame, [Measured(Identity(frame), [-2, -1], DiscreteGaussian(2.0))])
-    path = tmp_path / "made.csv"
-    made.to_csv(path)
-    sidecar = tmp_path / "made.noise.json"
-    plain = json.loads(sidecar.read_text())
-    del plain["data"]["sha256"]
-    sidecar.write_text(json.dumps(plain))
+    frame, path = {"county": ["=a", "b"]}, tmp_path / "made.csv"
+    write_columns(Release.from_published(frame, [Measured(Identity(frame), [-2, -1], DiscreteGaussian(2.0))]), path)
     for text, message in (
         ("county,measured_0\n=a,-2\nc,-1\n", "'=a' is no label of 'county'"),
         ("county,measured_0\n'=a,-2\n=a,-2\nb,-1\n", "'=a' is no label of 'county'"),
@@ -83,19 +72,17 @@ def test_labels_that_are_not_written_so_are_refused(tmp_path):
             Release.from_csv(path)
 
 
-def test_half_a_character_is_refused_before_anything_is_written(tmp_path):
-    made = release("county", ["a", "\ud800"])
-    for write, name in ((made.to_csv, "release.csv"), (made.to_netcdf, "release.nc")):
-        with pytest.raises(ValueError, match="surrogates not allowed"):
-            write(tmp_path / name)
+def test_what_text_does_not_keep_is_refused_before_anything_is_written(tmp_path):
+    """Half a character in either kind of file."""
+    half, kept = release("county", ["a", "\ud800"]), "which one CSV file does not keep; use to_netcdf"
+    for write, message in (
+        (half.to_csv, "surrogates not allowed"),
+        (half.to_netcdf, "surrogates not allowed"),
+        *((release("county", own).to_csv, kept) for own in ([1, "1"], ["", "a"], ["a ", "b"], ["\u3000a", "b"])),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "made")
         assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("labels", [[1, "1"], ["", "a"], ["a ", "b"], ["\u3000a", "b"]])
-def test_what_text_does_not_keep_is_refused(labels, tmp_path):
-    with pytest.raises(ValueError, match="which one CSV file does not keep; use to_netcdf"):
-        release("county", labels).to_csv(tmp_path / "made.csv")
-    assert not list(tmp_path.iterdir())
 
 
 def test_texts_numbers_and_dimensions_that_look_like_something_else_are_kept(tmp_path):

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from unittest.mock import Mock
 
 import h5py
 import numpy as np
@@ -29,10 +31,7 @@ def burn():
 
 
 def fail(error):
-    def read():
-        raise error
-
-    return read
+    return Mock(side_effect=error)
 
 
 TOO_MUCH = "reading it takes more than 16777216 bytes"
@@ -118,9 +117,7 @@ def test_a_child_that_waits_is_ended_and_one_that_is_not_kept_may_be_right(monke
 
 def test_without_forks_it_is_read_here(monkeypatch):
     monkeypatch.delattr(os, "fork")
-    seen = []
-    in_child(lambda: seen.append(os.getpid()), "a.nc", LIMITS)
-    assert seen == [os.getpid()]
+    assert in_child(os.getpid, "a.nc", LIMITS) == os.getpid()
     with pytest.raises(ValueError, match=r"a\.nc: 'no'"):
         in_child(fail(KeyError("no")), "a.nc", LIMITS)
 
@@ -139,13 +136,11 @@ def test_other_threads_may_read_meanwhile(tmp_path):
         for _ in range(3):
             load_netcdf(tmp_path / "a.nc", release=True)
 
-    threads = [threading.Thread(target=read), threading.Thread(target=check)]
-    for thread in threads:
-        thread.start()
-    check()
-    ended.set()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as threads:
+        done = [threads.submit(read), threads.submit(check)]
+        check()
+        ended.set()
+    assert [own.result() for own in done] == [None, None]
 
 
 INTERRUPTED = """

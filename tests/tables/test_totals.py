@@ -35,8 +35,7 @@ ROWS, COLUMNS = [f"a{i}" for i in range(30)], [f"k{i}" for i in range(6)]
 CELLS = np.random.default_rng(7).poisson(20.0, (30, 6))
 
 
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("word", ["Total", "Insgesamt", "合計", "Total people"])
+@pytest.mark.parametrize(("word", "wide"), [("Total", False), ("Total", True), ("合計", False), ("Total people", True)])
 def test_a_label_that_says_total_is_refused_and_the_proposal_works(tmp_path, word, wide):
     noisy = with_totals(CELLS)
     path = write(tmp_path / "t.csv", noisy, [*ROWS, word], [*COLUMNS, word], wide=wide)
@@ -56,9 +55,10 @@ def test_a_label_that_says_total_is_refused_and_the_proposal_works(tmp_path, wor
     assert read_table(path, totals={"Geo": [], "kind": []}, layout=layout, **form).shape == (31, 7)
 
 
-@pytest.mark.parametrize("label", ["TOTAL", "Toplam", "Σύνολο", "Összesen", "_T"])
-def test_words_for_totals(label):
-    assert totals.looks_like_total(label)
+def test_words_for_totals_and_honest_words():
+    words = ["TOTAL", "Toplam", "Σύνολο", "Összesen", "_T", "Insgesamt"]
+    honest = ["All other causes", "Alltagshilfe", "Summer", "Person", "Tothill", "1", "P"]
+    assert [own for own in words + honest if totals.looks_like_total(own)] == words
 
 
 def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, capsys):
@@ -110,18 +110,18 @@ def test_a_confidential_table_has_exact_totals_or_none(tmp_path, capsys):
     assert "are not all sums of the cells" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("read", [read_table, read_office_csv])
-def test_a_sum_without_a_name_is_refused(tmp_path, read):
+def test_a_sum_without_a_name_is_refused(tmp_path):
     cells = np.random.default_rng(3).poisson(300.0, (30, 4)) * [1, 2, 3, 4]
     whole = np.c_[cells, cells.sum(1)]
     noisy = LAW.draw(np.random.default_rng(1), whole.shape, location=whole)
     path = write(tmp_path / "t.csv", noisy, ROWS, [*COLUMNS[:4], "people"])
-    with pytest.raises(
-        ValueError, match=r"kind='people' is as large as all others of 'kind' together.*--total kind=people"
-    ):
-        read(path)
-    read(path, totals={"kind": []})
-    read(path, totals={"kind": "people"})
+    for read in (read_table, read_office_csv):
+        with pytest.raises(
+            ValueError, match=r"kind='people' is as large as all others of 'kind' .*--total kind=people"
+        ):
+            read(path)
+        read(path, totals={"kind": []})
+        read(path, totals={"kind": "people"})
 
 
 def test_totals_beside_groups_and_other_totals(tmp_path):
@@ -134,16 +134,11 @@ def test_totals_beside_groups_and_other_totals(tmp_path):
         read_table(path, totals={"county": "Total"})
 
 
-@pytest.mark.parametrize("label", ["All other causes", "Alltagshilfe", "Summer", "Person", "Tothill", "1", "P"])
-def test_honest_words(label):
-    assert not totals.looks_like_total(label)
-
-
 @pytest.mark.parametrize("law", [None, LAW, bdp.noise.RandomRounding(3), bdp.noise.ConventionalRounding(10)])
 def test_how_often_a_category_is_as_near_to_the_others(law):
     """The worst case: half of each entry has the label. By the bound, a chance below 5 % has probability below 5 %."""
     rng = np.random.default_rng(11)
-    runs, below = 600, 0
+    runs, below = 300, 0
     for _ in range(runs):
         mean, entries = rng.choice([5.0, 40.0, 900.0]), int(rng.choice([1, 3, 9]))
         x = rng.poisson(mean * np.array([[2.0], [1.2], [0.8]]), (3, entries))
