@@ -13,15 +13,11 @@ def morocco():
     return truth, make_release(truth, ["province", "region"], "region", rho=RHO)
 
 
-def _queries(release):
-    return [tuple(own.query.dims) for own in release.measurements]
-
-
 def test_morocco_has_noise_at_each_level_and_exact_regions(morocco):
     truth, release = morocco
     assert truth.shape == (1503, 3)
     np.testing.assert_array_equal(truth.sum("group"), bdp.datasets.morocco_communes())
-    assert _queries(release) == [
+    assert [own.query.dims for own in release.measurements] == [
         ("commune",), ("province",), ("commune", "group"), ("province", "group"), ("region", "group"), ("group",)
     ]  # fmt: skip
     (exact,) = release.exact

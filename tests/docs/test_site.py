@@ -18,8 +18,6 @@ pytestmark = pytest.mark.slow  # a minute of a processor
 
 
 class Page(HTMLParser):
-    """Links, anchors, sources and pictures of a page."""
-
     def __init__(self, text):
         super().__init__()
         self.links, self.anchors, self.sources, self.without_text = [], set(), [], []
@@ -40,7 +38,6 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Sphinx, with warnings as errors."""
     if given := os.environ.get("BAYESDP_SITE"):
         assert (ROOT / given / "index.html").is_file(), f"{given} has no site: make docs"
         return (ROOT / given).resolve()

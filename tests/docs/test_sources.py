@@ -89,8 +89,6 @@ def test_the_front_page_and_the_command_line_are_complete(made):
     assert text.count("{grid-item-card}") == 6
 
 
-# ------------------------------------------------------------------------------------------------------------- links
-
 PAGES = [*ROOT.glob("*.md"), *(path for path in DOCS.rglob("*.md") if not {"made", "_build"} & set(path.parts))]
 LINK = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)", re.MULTILINE)
 
@@ -150,9 +148,6 @@ def test_notebooks_link_to_notebooks_only():
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         inside = [link for link in links(text) if not urlsplit(link).scheme]
         assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()], path
-
-
-# ---------------------------------------------------------------------------------------------------------- see also
 
 
 def objects():

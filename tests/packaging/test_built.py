@@ -1,7 +1,6 @@
 """The sdist and the wheel, installed as users install them: into an empty environment, without and with each extra.
 
-What is installed comes from the package index at the versions of the lock (which a cache of uv may have already); there is
-no other use of the network.
+What is installed comes from the package index, or a cache of uv, at the versions of the lock: no other use of the network.
 """
 
 import email
@@ -84,10 +83,12 @@ assert set(tables.groupby("table")["count"].sum()) == {15}
 """The module that each extra brings in, and a program that needs it."""
 
 
-def _run(*command, cwd):
-    left_out = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+LEFT_OUT = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+
+
+def _run(*command, cwd, env=ENVIRONMENT):
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -104,25 +105,17 @@ def wheel(tmp_path_factory):
     return _build(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory):
-    return _build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
-
-
 def _contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_the_sdist_builds_a_wheel_with_the_same_files(wheel, sdist, tmp_path):
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.iterdir()
+def test_the_sdist_builds_a_wheel_with_the_same_files(wheel, tmp_path):
+    with tarfile.open(_build(ROOT, tmp_path, "sdist")) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
     assert source.name == f"bayesdp-{bayesdp.__version__}"
-    again = _contents(_build(source, tmp_path / "dist", "wheel"))
-    first = _contents(wheel)
-    assert again.keys() == first.keys()
-    assert [name for name in first if first[name] != again[name]] == []
+    assert _contents(_build(source, tmp_path / "dist", "wheel")) == _contents(wheel)
     # What somebody needs who goes on from the sdist alone: to install from the lock, to test, to build the site.
     needed = ("Makefile", "requirements.lock", "conftest.py", "tests/packaging/test_built.py", "docs/conf.py", "NOTICE")
     assert not [kept for kept in needed if not (source / kept).is_file()]
@@ -158,7 +151,6 @@ def environment(wheel, tmp_path_factory):
 
 
 def _extras_in(programs, folder):
-    """The extras whose packages can be imported."""
     modules = {extra: module for extra, (module, _) in WITH.items()}
     asked = f"from importlib.util import find_spec; print(*[n for n, m in {modules!r}.items() if find_spec(m)])"
     return set(_run(programs / "python", "-c", asked, cwd=folder).split())

@@ -2,59 +2,41 @@
 
 import os
 import re
-import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import bayesdp
-from tests.packaging.test_built import FIT
+from tests.packaging.test_built import FIT, ROOT, _run
 
 pytestmark = pytest.mark.system
 
-ROOT = Path(__file__).parents[2]
-
 # The dependencies are found as they are installed; whatever makes bayesdp importable from there (an editable install,
 # with its metadata) is left out, by -S and by a folder of links to everything else.
-SAMPLE = (
-    FIT
-    + """
+SAMPLE = f"""{FIT}
 import importlib.metadata
-assert "bayesdp" not in {own.name for own in importlib.metadata.distributions()}, "bayesdp is installed: nothing is shown"
+assert "bayesdp" not in [own.name for own in importlib.metadata.distributions()], "bayesdp is installed: nothing is shown"
 assert tree.attrs["bayesdp_version"] == bdp.__version__
 release.to_netcdf("release.nc")
 assert bdp.Release.from_netcdf("release.nc") == release
 bdp.report.report(tree, "report.html")
 print(bdp.__file__)
 """
-)
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """Variables with which Python finds the tree and the dependencies, and no installed bayesdp."""
-    others = tmp_path_factory.mktemp("dependencies")
+def test_sampling_files_and_the_report_need_no_installed_package(tmp_path):
+    (others := tmp_path / "dependencies").mkdir()
     for found in Path(sysconfig.get_path("purelib")).iterdir():
         if not re.match(r"_*(editable.*)?bayesdp", found.name, re.IGNORECASE) and found.suffix != ".pth":
             (others / found.name).symlink_to(found)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(others)]), "PYTHONSAFEPATH": "1"}
-
-
-def _run(environment, folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-S", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_sampling_files_and_the_report_need_no_installed_package(environment, tmp_path):
-    shown = _run(environment, tmp_path, "-c", SAMPLE)
-    assert Path(shown.strip()) == Path(bayesdp.__file__)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(others)]), "PYTHONSAFEPATH": "1"}
+    python = partial(_run, sys.executable, "-S", cwd=tmp_path, env=environment)
+    assert Path(python("-c", SAMPLE).strip()) == Path(bayesdp.__file__)
     assert f"bayesdp {bayesdp.__version__}" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert _run(environment, tmp_path, "-m", "bayesdp", "--version") == f"bayesdp {bayesdp.__version__}\n"
+    assert python("-m", "bayesdp", "--version") == f"bayesdp {bayesdp.__version__}\n"
 
 
 def test_nothing_asks_for_the_metadata_of_bayesdp():

@@ -22,7 +22,6 @@ GROUPED = {"county": ["a", "b", "c"], "state": ("county", ["IL", "IL", "IN"]), "
 
 
 def lattice():
-    """Lattice noise under both margins, with a mechanism and a guarantee."""
     margins = Margins(TABLE, ["county"], ["education"])
     noisy = TABLE + np.array([[1, -1], [-2, 2], [1, -1]])
     return Release.from_published(
@@ -64,13 +63,11 @@ def projected():
 
 
 def exact_only():
-    """Nothing noisy; labels of several types and with markup."""
     labels = {"code": [1, "1b", 2.5], "kind": ["<script>alert(1)</script>", 'a, "b"', "ü\n"]}
     return Release.from_published(labels, exact=[Exact(Identity(labels), np.arange(9).reshape(3, 3))])
 
 
 def scalar_and_line():
-    """A noisy grand total and a table of one dimension."""
     line = {"county": [17031, 17043]}
     return Release.from_published(
         line,

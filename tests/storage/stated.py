@@ -23,7 +23,6 @@ SQUARE = {"sex": ["men", "women"], "admission": ["yes", "no"]}
 
 
 def places(value, path=()):
-    """Paths to every field, of lists to the first two items."""
     if path:
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
@@ -61,7 +60,6 @@ def at(description, path):
 
 
 def plain(description):
-    """A copy as JSON has it."""
     return json.loads(json.dumps(description))
 
 
@@ -89,7 +87,7 @@ def refused_in_dataset(release, path, value, message):
 
 def refused_in_noise_json(release, path, value, message, folder):
     """The same of a CSV file with its noise.json."""
-    release.to_csv(folder / "stored.csv")
+    release.to_csv(folder / "stored.csv", overwrite=True)
     told = json.loads((folder / "stored.noise.json").read_text())
     path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
     at(told, path[:-1])[path[-1]] = value

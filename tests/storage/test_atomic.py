@@ -33,9 +33,6 @@ def without_links(*args, **kwargs):
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-# ---------------------------------------------------------------------------------------------------- several writers
-
-
 def racer(number, links, overwrite, base, races, barrier, won):
     if not links:
         os.link = without_links
@@ -67,8 +64,6 @@ def test_one_of_four_writers_wins_and_the_others_know_it(links, overwrite, tmp_p
         assert (tmp_path / f"{i}").read_text() in [f"{k} " * 50 for k in winners]
     assert len(os.listdir(tmp_path)) == races  # and nothing else is left
 
-
-# ------------------------------------------------------------------------------------------------------------- kills
 
 OLD, NEW = "old " * 1000, "new " * 1500
 CALLS = ("open", "write", "fsync", "close", "chmod", "link", "replace", "rename", "unlink", "mkdir", "rmdir")
@@ -133,9 +128,6 @@ def test_killed_at_every_call_of_the_system(links, overwrite, there, allowed, tm
     assert len(states) > 11
 
 
-# ------------------------------------------------------------------------------------------------ somebody's own files
-
-
 def test_links_and_devices_are_not_replaced_and_who_may_read_a_file_stays_as_it_is(tmp_path):
     (tmp_path / "own.txt").write_text("mine")
     (tmp_path / "own.txt").chmod(0o600)
@@ -157,9 +149,6 @@ def test_links_and_devices_are_not_replaced_and_who_may_read_a_file_stays_as_it_
     assert stat.S_IMODE((tmp_path / "own.txt").stat().st_mode) == 0o600
     lattice().to_netcdf(tmp_path / ("ä" * 126 + ".nc"))  # as long a name as the system allows
     assert (tmp_path / ("ä" * 126 + ".nc")).exists()
-
-
-# ------------------------------------------------------------------------------------------------------ broken disks
 
 
 def test_on_a_disk_without_hard_links_nothing_is_replaced_and_a_server_may_say_it_made_none(tmp_path, monkeypatch):
@@ -221,9 +210,6 @@ def test_draws_that_find_no_room_go_elsewhere(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="could not be kept elsewhere: full: No space left"):
         write_draws_somewhere(tree(), tmp_path / "full" / "p.nc")
     assert list((tmp_path / "elsewhere").iterdir()) == [kept]
-
-
-# ------------------------------------------------------------------------------------------------- files in memory
 
 
 def test_an_image_is_a_file_for_hdf5(tmp_path):

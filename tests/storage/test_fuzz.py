@@ -1,4 +1,4 @@
-"""Mutated files of every kind that is read: a few hundred here, thousands with ``make fuzz``; and the fuzzer itself."""
+"""Mutated files of every kind that is read: a hundred here, thousands with ``make fuzz``; and the fuzzer itself."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.storage.fuzz.readers import check_netcdf, check_same, command
 from tests.storage.fuzz.targets import TARGETS, Target
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES = 200
+CASES = 100
 
 # The process of pytest may have a thread that waits for messages; a fork that only reads a file does not need it.
 pytestmark = [
@@ -52,7 +52,6 @@ def test_no_file_does_harm(tmp_path):
 
 @pytest.fixture
 def judged(tmp_path):
-    """The verdict on a reader of our own, given a valid file."""
 
     def judge(read, check=check_same, spoil=lambda file: None):
         home = tmp_path / f"case-{len([*tmp_path.iterdir()])}"

@@ -179,7 +179,7 @@ def test_the_limit_can_be_raised_and_lowered(stored):
 def test_an_empty_fiber_is_found_on_reading():
     """Consistent as linear equations, but no table of counts has these numbers."""
     stored = several().to_dataset()
-    stored["exact_2"].values[:], stored["exact_3"].values[:] = [-4, 40], [9, 50]
+    stored = stored.assign({own: stored[own].copy(data=data) for own, data in (("exact_2", [-4, 40]), ("exact_3", [9, 50]))})
     with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values: "):
         Release.from_dataset(stored)
 

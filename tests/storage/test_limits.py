@@ -61,8 +61,7 @@ def _long_label(path):
     lattice().to_netcdf(path)
     with h5py.File(path, "r") as file:
         at = file["county"].id.get_offset()
-    raw = bytearray(path.read_bytes())
-    struct.pack_into("<I", raw, at, 3_500_000_000)
+    struct.pack_into("<I", raw := bytearray(path.read_bytes()), at, 3_500_000_000)
     path.write_bytes(raw)
 
 
@@ -137,19 +136,22 @@ def _largest(path):
     data.to_netcdf(path, engine="h5netcdf", encoding=dict.fromkeys(numbers, packed))
 
 
+def _text(text):
+    return lambda path: path.write_text(text)
+
+
 def _wide_numbers(first, names, count):
-    return lambda path: path.write_text(f"{first},{','.join(map(names, range(count)))}\nG01{',1' * count}\n")
+    return _text(f"{first},{','.join(map(names, range(count)))}\nG01{',1' * count}\n")
+
+
+def _rows(digits, rows, numbers):
+    return lambda path: write_measurements(path, "050" + digits, rows, numbers)
 
 
 def _levels(path):
     """Twenty thousand areas, each in a larger one of its own."""
     path.write_text("area,count\n" + "".join(f"{i:06d}1,7\n" for i in range(20_000)))
     path.with_suffix(".upper.csv").write_text("upper,count\n" + "".join(f"{i:06d},7\n" for i in range(20_000)))
-
-
-def _wide_perturbations(path):
-    """Forty thousand counts, each with a deviation of its own: a table of 1.6 thousand million probabilities."""
-    path.write_text("i,j,p\n" + "".join(f"{i},{2 * i},1\n" for i in range(40_000)))
 
 
 FILES = {
@@ -171,35 +173,31 @@ FILES = {
         path, 6, 10, list("abcdef"), "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
     "parts.csv": ("release", "parts with .* answers, too many", lambda path: _columns(
         path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
-    "equal_rows.parquet": ("measurements", "equal_rows.parquet: reading it takes more than", lambda path: (
-        write_measurements(path, "05010001", 10_000_000, 0))),
-    "long_geocode.parquet": ("measurements", "long_geocode.parquet: geocode of 10000003 characters", lambda path: (
-        write_measurements(path, "050" + "1" * 10_000_000, 65_536, 2))),
-    "long_value.parquet": ("measurements", "long_value.parquet: reading it takes more than [0-9]* bytes", lambda path: (
-        write_measurements(path, "05010001", 1, 100_000_000))),
+    "equal_rows.parquet": ("measurements", "equal_rows.parquet: reading it takes more than", _rows("1", 10_000_000, 0)),
+    "long_geocode.parquet": ("measurements", "parquet: geocode of 10000003 characters", _rows("1" * 10_000_000, 65_536, 2)),
+    "long_value.parquet": ("measurements", "parquet: reading it takes more than [0-9]* bytes", _rows("1", 1, 60_000_000)),
     "wide.csv": ("wide", "read", _wide_numbers("area", lambda i: f"n{i}", 90_000)),
     "levels.csv": ("levels", "read", _levels),
-    "long_label.csv": ("table", "one of the 80001 labels of 'a' has 100000 characters", lambda path: path.write_text(
+    "long_label.csv": ("table", "one of the 80001 labels of 'a' has 100000 characters", _text(
         "a,count\n" + "".join(f"{i},1\n" for i in range(80_000)) + "x" * 100_000 + ",1\n")),
     "nhgis.csv": ("nhgis", "read", _wide_numbers("gisjoin", lambda i: f"H{i // 2}_{'ds'[i % 2]}{'pf'[i % 2]}", 80_000)),
-    "blank_lines.txt": ("report", "must have one stage", lambda path: path.write_text("public partition" + "\n" * 990_000)),
-    "blanks.txt": ("report", "must have one stage", lambda path: path.write_text(
-        "public partition\n" + ("1." + " " * 999 + "\n") * 990)),
-    "deviations.csv": ("perturbation", "must have at most 1,000,000 entries", _wide_perturbations),
-    "rows.csv": ("table", "read", lambda path: path.write_text(
-        "a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),
+    "blank_lines.txt": ("report", "must have one stage", _text("public partition" + "\n" * 990_000)),
+    "blanks.txt": ("report", "must have one stage", _text("public partition\n" + ("1." + " " * 999 + "\n") * 990)),
+    # Forty thousand counts, each with a deviation of its own: a table of 1.6 thousand million probabilities.
+    "deviations.csv": ("perturbation", "must have at most 1,000,000 entries", _text(
+        "i,j,p\n" + "".join(f"{i},{2 * i},1\n" for i in range(40_000)))),
+    "rows.csv": ("table", "read", _text("a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),
 }  # fmt: skip
 
 
+NHGIS = {"dims": ["gisjoin"], "header": r"(?P<code>\w+)_(?P<version>dp|sf)", "totals": {"code": []}}
 READERS = {
     "release": lambda path: read_release(str(path)),
     "posterior": lambda path: read_posterior(str(path)),
     "table": read_table,
     "wide": lambda path: read_office_csv(path, layout="wide", dims=["area", "name"]),
     "levels": lambda path: read_office_csv(path, levels={"upper": path.with_suffix(".upper.csv")}),
-    "nhgis": lambda path: read_office_csv(
-        path, layout="wide", dims=["gisjoin"], header=r"(?P<code>\w+)_(?P<version>dp|sf)", totals={"code": []}
-    ),
+    "nhgis": lambda path: read_office_csv(path, layout="wide", **NHGIS),
     "measurements": read_measurements,
     "report": read_report,
     "perturbation": read_ptable,

@@ -27,7 +27,6 @@ def read(tmp_path):
 
 
 def with_last(field, text=LONG):
-    """The long file with another number in its last cell."""
     return text.replace("M,7\n", f"M,{field}\n")
 
 

@@ -132,7 +132,7 @@ def test_names_of_areas_are_groups_when_files_agree(read):
     assert cells.query.frame.groups == (("name", "SA3", ("Alice Springs", "Barkly")),)
     # One file without names takes them from the other.
     bare = NAMED | {"b.csv": "SA3,M_20,F_20\n10101,1,2\n10201,3,4\n"}
-    assert named(changed=bare) == [cells]
+    assert named(changed=bare) == (cells,)
     bare["a.csv"] = "SA3,name,M_15,F_15\n10201,Barkly,3,4\n"
     with pytest.raises(ValueError, match=r"SA3='10101' have no 'name' in the files that have this column"):
         named(changed=bare, missing="not_published")

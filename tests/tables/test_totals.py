@@ -13,7 +13,6 @@ LAW = bdp.noise.DiscreteGaussian(sigma=3.0)
 
 
 def write(path, table, rows, columns, dims=("Geo", "kind"), *, wide=False):
-    """A table as a CSV file, long or wide."""
     with path.open("w", encoding="utf-8", newline="") as text:
         out = csv.writer(text)
         if wide:
@@ -26,7 +25,6 @@ def write(path, table, rows, columns, dims=("Geo", "kind"), *, wide=False):
 
 
 def with_totals(cells, law=LAW, seed=1):
-    """Noisy cells, and noisy totals of rows and columns."""
     whole = np.block([[cells, cells.sum(1, keepdims=True)], [cells.sum(0, keepdims=True), cells.sum()]])
     return law.draw(np.random.default_rng(seed), whole.shape, location=whole)
 

@@ -19,7 +19,6 @@ _LARGEST = 2**20  # the promise is about files below a megabyte; larger ones are
 
 
 def run_case(number, seed, shelf, home):
-    """Make the file of a case, have it read, and judge."""
     rng = np.random.default_rng([seed, number])
     known = KNOWN[number] if number < len(KNOWN) else None
     target = target_of(number, rng)
@@ -60,7 +59,6 @@ def target_of(number, rng):
 
 
 def judged(number, target, how, size, path, home):
-    """Have a file read, and look at what that did."""
     before = listing(home / "input")
     for _ in range(2):  # a function may have been compiled, which is cached, or the machine may have been busy
         found = _outcome(number, target, how, size, in_child(partial(_read, target, path, home)))
@@ -87,7 +85,6 @@ def _defect(found, sort, message):
 
 
 def _outcome(number, target, how, size, ended):
-    """The verdict on what a child has sent, and on how it ended."""
     last = {"verdict": "defect", "sort": "ended without a word", "seconds": ended.seconds, "megabytes": ended.megabytes}
     for own in ended.told:
         last |= own

@@ -16,8 +16,6 @@ _SPACE = 1536 * 2**20  # bytes of addresses above what the parent has
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended, and what it has sent."""
-
     told: list[dict]
     signal: int  # which ended it; 0 if it ended by itself
     seconds: float  # of a processor
@@ -26,7 +24,6 @@ class Ended:
 
 
 def _status(*names):
-    """Numbers in kilobytes from the kernel's account of this process."""
     with open("/proc/self/status", encoding="ascii") as file:
         found = dict(line.split(":", 1) for line in file)
     return [int(found[name].split()[0]) for name in names]
@@ -44,7 +41,6 @@ def processor_seconds():
 
 
 def in_child(task):
-    """Run a task in a fork of this process, and wait for it."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -60,7 +56,6 @@ def in_child(task):
 
 
 def _run(task, pipe):
-    """What the child does; it never returns."""
 
     def tell(message):
         left = json.dumps(message).encode() + b"\n"

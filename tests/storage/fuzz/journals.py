@@ -21,30 +21,25 @@ _COUNTY = {"county": ["Alpha", "Beta"]}
 
 
 def simulate(rng):
-    """A truth and its release."""
     x = rng.poisson(5.0, size=2)
     return {"x": x}, bdp.LatticeLaplace(bdp.Totals(_COUNTY), epsilon=0.5).release(x, rng=rng)
 
 
 def build_model(release):
-    """Its model."""
     with pm.Model(coords=release.coords) as model:
         bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims="county"))
     return model
 
 
 def _not_run(self, number):
-    """Stands for a simulation: its result, without any draw."""
     return {"number": number, "ranks": {"x[0]": 0.5}, **OF_SIMULATION}
 
 
 def go_on(path):
-    """Go on with the calibration whose journal this is."""
     return sbc(simulate, build_model, ["x"], n=JOURNAL_NUMBERS, seed=1, path=path, progressbar=False, draws=10, tune=10)
 
 
 def go_on_with_fits(path):
-    """Go on with fits of several releases, and open each."""
     releases = {"one": simulate(np.random.default_rng(1))[1], "two": simulate(np.random.default_rng(2))[1]}
     found = fits.fit_many(releases, build_model, seed=1, path=path, progressbar=False, draws=10, tune=10)
     return [found[name] for name in found]
@@ -63,7 +58,6 @@ _GIVEN = {"draws": 6, "tune": 4, "chains": 2, "random_seed": 3, "nuts_sampler": 
 
 @cache
 def _run():
-    """A model, and its step method."""
     model = model_of(lattice(), "independent")
     return model, FiberGibbs(list(model.value_vars), model=model)
 
@@ -84,7 +78,6 @@ def write_draw_journal(path):
 
 
 def read_draws(path):
-    """All draws and statistics that a run would go on with, as text."""
     model, step = _run()
     with DrawJournal(path, model, _GIVEN, resume=True) as journal:
         journal.attach(step)

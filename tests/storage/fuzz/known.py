@@ -58,4 +58,3 @@ KNOWN = (
     *(Known(name, "journal of sbc", "journal.jsonl", _lines(change)) for name, change in _JOURNALS.items()),
     *(Known(f"401 digits at {own}", "release, columns", "lattice_columns", _digits(*own)) for own in _FIELDS),
 )
-"""In the order of their numbers."""

@@ -12,7 +12,6 @@ from tests.storage.fuzz.mutate_text import mutate_bytes, mutate_csv, mutate_jour
 
 
 def mutate(rng, path, shelf):
-    """Change a file or a folder in place, once, twice or three times."""
     done = []
     structured = rng.random() < 0.7
     for i in range(one(rng, [1, 1, 1, 2, 3])):
@@ -70,7 +69,6 @@ def _folder(rng, folder, shelf, structured):
 
 
 def write_measurements(path, geocode, rows, numbers):
-    """So many rows of one geocode, each with so many zeros."""
     place, texts = pa.array(np.zeros(rows, "i4")), {"geocode": geocode, "query_name": "detailed_dpq", "h1": "detailed"}
     data = {name: pa.DictionaryArray.from_arrays(place, [text]) for name, text in texts.items()}
     ends = pa.array(np.arange(rows + 1, dtype=np.int32) * numbers)

@@ -125,7 +125,6 @@ def rename(rng, file):
 
 
 def json_attribute(rng, file):
-    """A field of JSON in an attribute."""
     attributes = [(own, name, own.attrs[name]) for own in _walk(file) for name in own.attrs]
     own, name, value = one(rng, [each for each in attributes if isinstance(each[2], str) and each[2][:1] in ("{", "[")])
     text, how = mutate_json(rng, value)
@@ -153,7 +152,6 @@ def _heap_lengths(rng, path):
 
 
 def mutate_hdf5(rng, path):
-    """Change the structure of an HDF5 file in place."""
     if rng.random() < 0.1:
         _heap_lengths(rng, path)
         return "HDF5: lengths in heaps"

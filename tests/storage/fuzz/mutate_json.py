@@ -29,7 +29,6 @@ def _raw_text(rng):
 
 
 def _places(value):
-    """Every dictionary or list with each of its keys or indices."""
     found = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, own in items:
@@ -50,7 +49,6 @@ def _frame(rng, top):
 
 
 def mutate_json(rng, source):
-    """Change a field of a JSON text."""
     value = json.loads(source)
     places = _places(value)
     if not places:
@@ -94,7 +92,6 @@ def mutate_json(rng, source):
 
 
 def _written(value):
-    """JSON text, with raw pieces put in."""
     out, *pieces = json.dumps(value, ensure_ascii=False).split(f'"{_RAW}')
     for piece in pieces:
         inside, _, rest = piece.partition(f'{_RAW}"')

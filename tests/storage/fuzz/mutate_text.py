@@ -17,12 +17,10 @@ _RECORDS = (
 
 
 def one(rng, items):
-    """One of several, each with its own type."""
     return items[int(rng.integers(0, len(items)))]
 
 
 def place(rng, items):
-    """An index; 0 where there is nothing."""
     return int(rng.integers(0, max(1, len(items))))
 
 

@@ -23,12 +23,10 @@ _CONTROLS = {*map(chr, (*range(10), *range(11, 32), *range(127, 160), *range(0x2
 
 
 def require_printable(text):
-    """No control characters but ends of lines."""
     require(not _CONTROLS & set(text), "control characters in a text", f"{sorted(_CONTROLS & set(text))!r}")
 
 
 def same(one, other):
-    """Whether two things that were read are equal, labels and all."""
     if isinstance(one, (xr.DataArray, xr.Dataset, xr.DataTree)):
         return bool(one.identical(other))
     if isinstance(one, np.ndarray):
@@ -41,7 +39,6 @@ def same(one, other):
 
 
 def check_same(value, again, output):
-    """Reading once more gives the same."""
     require(same(value, again()), "reading is not repeatable", "a second reading gave something else")
 
 
@@ -83,7 +80,6 @@ def check_columns(release, again, output):
 
 
 def check_statistics(release, again, output):
-    """A release of statistics."""
     check_same(release, again, output)
     require(np.isfinite(release.values).all(), "broken invariant", "values are not finite")
     _check_written(release, output)
@@ -135,12 +131,10 @@ _DECLARED = {"symbols": _SYMBOLS, "footnotes": ["r", "*"], "thousands": " ", "mi
 
 
 def read_office(path):
-    """A long file of an office, with totals, a title and a source."""
     return read_office_csv(path, flags="flag", totals={"sex": "Total"}, skip_rows=1, footer=1, **_DECLARED)
 
 
 def read_office_wide(path):
-    """A wide file of an office, with totals."""
     totals = {"area": "Total", "sex": "Total"}
     return read_office_csv(path, layout="wide", dims=["area", "sex"], totals=totals, **_DECLARED)
 
@@ -160,7 +154,6 @@ def check_office(tables, again, output):
 
 
 def read_page_views(path):
-    """Noisy page views of a day."""
     pages, countries = ["Marie_Curie", "Albert_Einstein"], ["FR", "DE"]
     return read_wikimedia(path, project="en.wikipedia", pages=pages, countries=countries, date="2023-03-01")
 
@@ -203,6 +196,5 @@ def command(*arguments):
 
 
 def check_output(text, again, output):
-    """What goes to a terminal has no control characters but ends of lines."""
     require(text == again(), "reading is not repeatable", "a second run printed something else")
     require_printable(text)

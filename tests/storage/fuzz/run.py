@@ -28,7 +28,6 @@ from tests.storage.fuzz.targets import TARGETS
 
 
 def fuzz(cases, seed, folder, jobs=2):
-    """Run cases."""
     shelf = folder / "shelf"
     shelf.mkdir(parents=True)
     write_specimens(shelf)
