@@ -49,7 +49,7 @@ def test_every_public_name_has_a_page(made):
     assert listed == {own for own in packages if (made / f"reference/{own}.rst").exists()}
 
 
-def test_every_law_has_its_page(made):
+def test_every_law_and_every_mechanism_has_its_page(made):
     for name in PUBLIC_LAWS:
         law = registered_law(name)
         text = (made / f"reference/{laws.page(law)}.rst").read_text()
@@ -61,9 +61,6 @@ def test_every_law_has_its_page(made):
         missing = [fact for fact in ("support", "mean", "variance") if fact not in law.__doc__.lower()]
         assert not missing, f"the docstring of {law.__name__} does not say its {missing}"
     assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS)  # who publishes data with each law
-
-
-def test_every_mechanism_has_its_page_with_a_guarantee(made):
     for name in mechanisms.public():
         assert name in examples.instances(), f"docs/pages/examples.py has no example of the mechanism {name}"
         text = (made / f"{examples.page(name).removeprefix('/made/')}.rst").read_text()
@@ -127,7 +124,8 @@ def wrong(page, link):
     return ""
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_leads_somewhere_and_notebooks_link_to_notebooks_only():
+    """The site has notebooks in another folder than the repository, with no pages beside them but those of notebooks."""
     found = [(page, link) for page in PAGES for link in links(without_code(page))]
     linked = re.compile(r"^:link: (how\S+)$", re.MULTILINE)
     cards = [(page, f"{link}.md") for page in PAGES for link in linked.findall(page.read_text())]
@@ -139,10 +137,6 @@ def test_every_link_leads_somewhere():
     assert wrong(page, "../made/command-line.md") == "leads nowhere"
     assert wrong(page, "../FILES.md#no-such-heading") == "has no such heading"
     assert wrong(page, "../FILES.md#several-noisy-files") == ""
-
-
-def test_notebooks_link_to_notebooks_only():
-    """The site has them in another folder than the repository, with no pages beside them but those of notebooks."""
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
@@ -163,16 +157,16 @@ def objects():
                 yield f"{full}.{member}", value, raw
 
 
+PACKAGES = ("bayesdp", "pymc", "arviz", "numpy", "scipy", "xarray", "pandas", "multiprocessing")
+
+
 def is_there(name, home):
     """Whether a name means something: in full, in the module it is written in, in a class, or in a public package."""
     first, *parts = name.split(".")
-    if first in ("bayesdp", "pymc", "arviz", "numpy", "scipy", "xarray", "pandas", "multiprocessing"):
-        starts = [import_module(first)]
-    else:
-        starts, parts = (
-            [sys.modules[home.__module__], home, *map(import_module, reference._packages())],
-            [first, *parts],
-        )
+    starts = [import_module(first)] if first in PACKAGES else []
+    if not starts:
+        starts = [sys.modules[home.__module__], home, *map(import_module, reference._packages())]
+        parts = name.split(".")
     for value in starts:
         for part in parts:
             inside = sys.modules.get(f"{value.__name__}.{part}") if inspect.ismodule(value) else None
@@ -183,11 +177,10 @@ def is_there(name, home):
 
 
 def test_every_see_also_is_there():
-    texts = [
-        (full, home, text) for full, home, value in objects() if "See Also" in (text := inspect.getdoc(value) or "")
-    ]
-    named = [(full, home, names) for full, home, text in texts for names, _ in NumpyDocString(text)["See Also"]]
-    looked_at = [(full, name, home) for full, home, names in named for name, _ in names]
+    looked_at = []
+    for full, home, value in objects():
+        if "See Also" in (text := inspect.getdoc(value) or ""):
+            looked_at += [(full, name, home) for names, _ in NumpyDocString(text)["See Also"] for name, _ in names]
     assert len(looked_at) > 100
     assert not [f"{full}: {name}" for full, name, home in looked_at if not is_there(name, home)]
     assert not is_there("bayesdp.noise.NoSuchLaw", bayesdp.Release)

@@ -5,19 +5,12 @@ import json
 import numpy as np
 import xarray as xr
 
-from bayesdp import noise
-from bayesdp.invariants import Invariants
-from bayesdp.measurements import Exact, Measured
+from bayesdp import Exact, Identity, Invariants, LinearQuery, Margins, Measured, Release, Totals, noise
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.privacy import Guarantee
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
-from bayesdp.release import Release
 
-TABLE = xr.DataArray(
-    [[15, 5], [20, 10], [3, 7]],
-    dims=("county", "education"),
-    coords={"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]},
-)
+LABELS = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
+TABLE = xr.DataArray([[15, 5], [20, 10], [3, 7]], LABELS)
 GROUPED = {"county": ["a", "b", "c"], "state": ("county", ["IL", "IL", "IN"]), "year": [1990, 2000]}
 
 
@@ -55,11 +48,9 @@ def projected():
     """Real noise under fewer invariants than are published."""
     rows, cells = Margins(TABLE, ["county"]), Identity(TABLE)
     added = np.array([[0.1, -0.1], [1 / 3, -1 / 3], [1e-17, 0.0]])
-    return Release.from_published(
-        TABLE,
-        [Measured(cells, TABLE + added, noise.ProjectedGaussian(sigma=0.7), Invariants(rows))],
-        [Exact(rows, rows.apply(TABLE)), Exact(Margins(TABLE, ["education"]), TABLE.sum("county"))],
-    )
+    measured = [Measured(cells, TABLE + added, noise.ProjectedGaussian(sigma=0.7), Invariants(rows))]
+    exact = [Exact(rows, rows.apply(TABLE)), Exact(Margins(TABLE, ["education"]), TABLE.sum("county"))]
+    return Release.from_published(TABLE, measured, exact)
 
 
 def exact_only():

@@ -178,9 +178,8 @@ def test_on_a_disk_without_hard_links_nothing_is_replaced_and_a_server_may_say_i
 @pytest.mark.parametrize("failing", [1, 2])
 def test_the_disk_that_reports_an_error_is_believed(tmp_path, monkeypatch, failing):
     """The first fsync is that of the file, before it has its name; the second that of the folder, after."""
-    monkeypatch.setattr(
-        os, "fsync", Mock(side_effect=[None] * (failing - 1) + [OSError(errno.EIO, "Input/output error"), *[None] * 9])
-    )
+    answers = [*[None] * (failing - 1), OSError(errno.EIO, "Input/output error"), *[None] * 9]
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=answers))
     told = ["nothing was written", "it is written, but the disk has not confirmed"][failing - 1]
     with pytest.raises(OSError, match=rf"Input/output error; {told}.*a\.txt"):
         write_text(tmp_path / "a.txt", "text")

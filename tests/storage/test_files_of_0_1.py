@@ -19,17 +19,18 @@ from tests.streaming.cases import FRAME, PRIOR, small_release
 
 FOLDER = Path(__file__).parents[1] / "data" / "written_by_0_1"
 """Files that were written once, while 0.1.0 was made; a later version that writes other files gets a folder of its own."""
-
 OF_RUN = json.loads((FOLDER / "run" / "run.json").read_text(encoding="utf-8"))["run"]
 
 
-def test_releases_are_those_that_were_written():
+def test_releases_are_those_that_were_written_in_small_files_of_0_1():
     for name, expected in {own: make() for own, make in EXAMPLES.items()}.items():
         release = bdp.Release.from_netcdf(FOLDER / f"{name.replace(' ', '_')}.nc")
         assert release == expected
         assert release.guarantee == expected.guarantee
         assert str(release) == str(expected)
     assert StatisticRelease.from_netcdf(FOLDER / "statistics.nc") == STATISTICS
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 1_500_000
+    assert OF_RUN["bayesdp"].startswith("0.1.0")
 
 
 @pytest.mark.parametrize(("name", "release"), [("sampled", lattice), ("streamed", small_release)])
@@ -65,8 +66,3 @@ def test_another_version_does_not_go_on_with_it_and_names_both_and_another_form_
     with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
         fitted(run)
     assert {path.name for path in (FOLDER / "run").iterdir()} <= {path.name for path in run.iterdir()}
-
-
-def test_the_files_are_small_and_of_0_1():
-    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 1_500_000
-    assert OF_RUN["bayesdp"].startswith("0.1.0")

@@ -14,12 +14,10 @@ import pyarrow.parquet  # noqa: F401
 import pytest
 import xarray as xr
 
+from bayesdp import Exact, Identity, Measured, Release, Totals
 from bayesdp.cli.files import read_posterior, read_release
 from bayesdp.frames import Frame
-from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian, read_ptable
-from bayesdp.queries import Identity, Totals
-from bayesdp.release import Release
 from bayesdp.storage import load_netcdf, write_draws
 from bayesdp.storage.guarded import Limits, cell_limit
 from bayesdp.tables import read_office_csv, read_table
@@ -77,8 +75,6 @@ def _one_text_in_many_attributes(path):
         own = raw.index(struct.pack("<I", 3), raw.index(f"zz{i:04d}".encode()) + 20)
         raw[own : own + 16] = raw[long : long + 16]
     path.write_bytes(raw)
-    with h5py.File(path, "r") as file:
-        assert len(file.attrs["zz0449"]) == 800_000
 
 
 def _scales(dtype, count, chunk, number):
@@ -256,8 +252,8 @@ def test_many_small_chunks_are_unpacked_in_the_child_only(tmp_path):
         read_table(path)
 
 
-def test_the_limits_of_a_release_follow_from_the_size_of_its_file():
-    """docs/FILES.md states these figures."""
+def test_the_limits_of_a_release_follow_from_the_size_of_its_file_and_may_be_raised(tmp_path):
+    """docs/FILES.md states these figures. Two totals of a table of 1.1 million cells are a small file, and much work."""
     text = (Path(__file__).parents[2] / "docs" / "FILES.md").read_text(encoding="utf-8")
     for stated in (
         "a release 24 MB and 8 times its size",
@@ -274,10 +270,6 @@ def test_the_limits_of_a_release_follow_from_the_size_of_its_file():
     assert Limits.of_draws(3 * 2**20).seconds == Limits.of_release(3 * 2**20).seconds == 9
     assert cell_limit(10**6) == 1_500_000
     assert cell_limit(10**9) == cell_limit(10**9, 50_000_000) == 50_000_000
-
-
-def test_more_cells_than_the_file_would_hold_are_read_when_asked_for(tmp_path):
-    """Two totals of a table of 1.1 million cells: a small file, and much work."""
     frame = {"a": list(range(1100)), "b": list(range(1000))}
     release = Release.from_published(frame, [Measured(Totals(frame), 5, DiscreteGaussian(5.0))])
     release.to_netcdf(tmp_path / "a.nc")

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp import _text
-from bayesdp.release import Release
+from bayesdp import Release, _text
 from bayesdp.storage import schema
 from tests.storage.examples import EXAMPLES, exact_only, lattice, scalar_and_line, several
 
@@ -44,7 +43,8 @@ def test_stored_numbers_are_labelled_for_other_tools(tmp_path):
     ]  # fmt: skip
 
 
-def test_caches_do_not_travel():
+def test_caches_seeds_generators_and_confidential_numbers_are_not_stored():
+    """The true table is 15 5 20 10 3 7; of these cells only noisy versions may appear."""
     release = lattice()
     before = len(pickle.dumps(release))
     assert release.invariants.rank == 4
@@ -53,9 +53,14 @@ def test_caches_do_not_travel():
     assert set(pickle.loads(pickle.dumps(release)).__dict__) == {
         "frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "about",
     }  # fmt: skip
+    release = lattice()
+    text = json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
+    assert not {"seed", "Generator", "PCG64", "bit_generator"} & set(text.replace('"', " ").split())
+    stored = [part.values for part in release.measurements] + [part.values for part in release.exact]
+    assert not any(np.array_equal(values, [[15, 5], [20, 10], [3, 7]]) for values in stored)
 
 
-def test_other_versions_are_refused():
+def test_other_versions_are_refused_and_json_is_read_and_written_strictly():
     dataset, now = exact_only().to_dataset(), schema.SCHEMA
     for version, message in (
         (now + 1, rf"version {now + 1} of the schema.*upgrade bayesdp"),
@@ -64,6 +69,19 @@ def test_other_versions_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             Release.from_dataset(dataset.assign_attrs(bayesdp_schema=version))
+    for text, message in (
+        ('{"a": NaN}', "NaN is not a number"),
+        ("[1e999]", "1e999 is too large"),
+        ('{"a": 1, "a": 2}', "'a' occurs twice"),
+        ("[" * 100_000, "not valid JSON"),
+        ("{", "not valid JSON"),
+        ('["\\ud800"]', "not valid JSON.*surrogates not allowed"),
+        (5, "must be JSON text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _text.loads(text, "the attribute 'frame'")
+    with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
+        _text.dumps({"sigma": float("nan")}, "mechanism")
 
 
 def test_existing_output_is_kept_unless_told_otherwise_and_a_folder_is_no_release(tmp_path):
@@ -102,28 +120,3 @@ def test_a_failed_write_leaves_what_was_there(suffix, failing, tmp_path, monkeyp
     with pytest.raises(OSError, match=rf"No space left on device; nothing was written.*{re.escape(failing)}"):
         getattr(scalar_and_line(), kind)(tmp_path / f"a.{suffix}", overwrite=True)
     assert {own.name: own.read_bytes() for own in tmp_path.iterdir()} == before
-
-
-def test_no_seed_generator_or_confidential_number_is_stored():
-    """The true table is 15 5 20 10 3 7; of these cells only noisy versions may appear."""
-    release = lattice()
-    text = json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
-    assert not {"seed", "Generator", "PCG64", "bit_generator"} & set(text.replace('"', " ").split())
-    stored = [part.values for part in release.measurements] + [part.values for part in release.exact]
-    assert not any(np.array_equal(values, [[15, 5], [20, 10], [3, 7]]) for values in stored)
-
-
-def test_json_is_read_and_written_strictly():
-    for text, message in (
-        ('{"a": NaN}', "NaN is not a number"),
-        ("[1e999]", "1e999 is too large"),
-        ('{"a": 1, "a": 2}', "'a' occurs twice"),
-        ("[" * 100_000, "not valid JSON"),
-        ("{", "not valid JSON"),
-        ('["\\ud800"]', "not valid JSON.*surrogates not allowed"),
-        (5, "must be JSON text"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            _text.loads(text, "the attribute 'frame'")
-    with pytest.raises(ValueError, match="mechanism cannot be written as JSON"):
-        _text.dumps({"sigma": float("nan")}, "mechanism")

@@ -1,7 +1,7 @@
 """A posterior that is read can be written again, and is the same then; or it is refused, by name, when it is read."""
 
 import re
-import shutil
+from functools import cache
 from pathlib import Path
 
 import h5py
@@ -13,21 +13,21 @@ from bayesdp.calibration.fits import Fits
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import compress_draws, read_draws, write_draws
+from bayesdp.storage.draws import netcdf_image
 from bayesdp.storage.guarded import Limits
 from bayesdp.storage.hdf5 import DEPTH, GROUPS
 from tests.storage.fuzz.specimens import posterior
 
 
-@pytest.fixture(scope="module")
-def specimen(tmp_path_factory):
-    path = tmp_path_factory.mktemp("specimen") / "posterior.nc"
-    write_draws(posterior(), path)
-    return path
+@cache
+def specimen():
+    return b"".join(netcdf_image(compress_draws(posterior())))
 
 
 @pytest.fixture
-def path(specimen, tmp_path):
-    return Path(shutil.copy(specimen, tmp_path / "posterior.nc"))
+def path(tmp_path):
+    (tmp_path / "posterior.nc").write_bytes(specimen())
+    return tmp_path / "posterior.nc"
 
 
 def attach(path, where, name, value):
@@ -35,27 +35,20 @@ def attach(path, where, name, value):
         file[where].attrs[name] = value
 
 
-# How values of some kinds are stored: xarray keeps these apart from other attributes, and cannot write all that it reads.
+# How values are stored, in two files: xarray keeps these apart from other attributes, and cannot write all that it reads.
+RHAT, MOVED, COUNTY = "diagnostics/rate_rhat", "sample_stats/moved", "posterior/county"
+NOTHING = np.zeros(0)
 STORED = (
-    {
-        ("diagnostics/rate_rhat", "_FillValue"): np.zeros(0),
-        ("sample_stats/moved", "_FillValue"): [-1.0, -2.0],
-        ("posterior/county", "missing_value"): "yes",
-        ("posterior/x", "secret"): np.zeros(0),  # an empty attribute of no meaning
-    },
-    {
-        ("diagnostics/rate_rhat", "_FillValue"): "no",
-        ("sample_stats/moved", "missing_value"): -1.0,
-        ("posterior/county", "dtype"): "f4",
-    },
-)
+    ((RHAT, "_FillValue", NOTHING), (MOVED, "_FillValue", [-1.0, -2.0]), (COUNTY, "missing_value", "yes")),
+    ((RHAT, "_FillValue", "no"), (MOVED, "missing_value", -1.0), (COUNTY, "dtype", "f4"), ("posterior/x", "secret", NOTHING)),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("attributes", STORED)
 @pytest.mark.filterwarnings("ignore:variable .* has multiple fill values")
 def test_what_is_read_is_written_again_however_it_was_stored(attributes, path, tmp_path):
-    for (where, name), value in attributes.items():
-        attach(path, where, name, value)
+    for attribute in attributes:
+        attach(path, *attribute)
     tree, release = read_posterior(str(path))
     write_draws(tree, tmp_path / "again.nc")
     back, same = read_posterior(str(tmp_path / "again.nc"))

@@ -2,8 +2,7 @@
 
 import pytest
 
-from bayesdp.measurements import Exact
-from bayesdp.queries import Margins, Totals
+from bayesdp import Exact, Margins, Totals
 from bayesdp.tables import read_margins
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "region": ("county", ["N", "S", "N"]), "education": ["Low", "High"]}

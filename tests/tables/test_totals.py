@@ -1,6 +1,8 @@
 """Totals among the labels of a file: refused, unless declared; and how often honest categories are."""
 
 import csv
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ def with_totals(cells, law=LAW, seed=1):
 
 
 ROWS, COLUMNS = [f"a{i}" for i in range(30)], [f"k{i}" for i in range(6)]
+NAMES = [*ROWS, "Total"], [*COLUMNS, "Total"]
 CELLS = np.random.default_rng(7).poisson(20.0, (30, 6))
 
 
@@ -61,7 +64,7 @@ def test_words_for_totals_and_honest_words():
 
 def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, capsys):
     noisy = with_totals(CELLS)
-    path = write(tmp_path / "t.csv", noisy, [*ROWS, "Total"], [*COLUMNS, "Total"])
+    path = write(tmp_path / "t.csv", noisy, *NAMES)
     command = ["import", str(path), "--law", "discrete-gaussian sigma=3", "-o", str(tmp_path / "r.nc")]
     assert main(command) == 2
     assert "declare it: totals={'Geo': 'Total'} (--total Geo=Total)" in capsys.readouterr().err
@@ -78,10 +81,8 @@ def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, cap
 
 def test_a_further_wide_file_with_totals_is_matched_by_label(tmp_path):
     noisy, again = with_totals(CELLS), with_totals(CELLS, seed=2)
-    names = ([*ROWS, "Total"], [*COLUMNS, "Total"])
-    one = write(tmp_path / "one.csv", noisy, *names, wide=True)
-    order = np.r_[30, np.arange(30)[::-1]]
-    other = write(tmp_path / "other.csv", again[order], [names[0][i] for i in order], names[1], wide=True)
+    one = write(tmp_path / "one.csv", noisy, *NAMES, wide=True)
+    other = write(tmp_path / "other.csv", again[::-1], NAMES[0][::-1], NAMES[1], wide=True)
     law = ["--law", "discrete-gaussian sigma=3"]
     declared = ["--dims", "Geo,kind", "--total", "Geo=Total", "--total", "kind=Total"]
     command = ["import", str(one), *law, "--noisy", str(other), *law, *declared, "-o", str(tmp_path / "r.nc")]
@@ -93,8 +94,7 @@ def test_a_further_wide_file_with_totals_is_matched_by_label(tmp_path):
 
 def test_a_confidential_table_has_exact_totals_or_none(tmp_path, capsys):
     exact = np.block([[CELLS, CELLS.sum(1, keepdims=True)], [CELLS.sum(0), CELLS.sum()]])
-    names = [*ROWS, "Total"], [*COLUMNS, "Total"]
-    path = write(tmp_path / "t.csv", exact, *names)
+    path = write(tmp_path / "t.csv", exact, *NAMES)
     command = ["release", str(path), "--mechanism", "lattice-laplace", "--epsilon", "1", "--invariant", "total"]
     command += ["--seed", "1", "-o", str(tmp_path / "r.nc")]
     assert main(command) == 2
@@ -103,23 +103,24 @@ def test_a_confidential_table_has_exact_totals_or_none(tmp_path, capsys):
     assert main(command) == 0, capsys.readouterr().err
     assert bdp.Release.from_netcdf(tmp_path / "r.nc").frame.shape == (30, 6)
     exact[3, -1] += 1
-    write(tmp_path / "t.csv", exact, *names)
+    write(path, exact, *NAMES)
     assert main([*command, "--force"]) == 2
     assert "are not all sums of the cells" in capsys.readouterr().err
 
 
-def test_a_sum_without_a_name_is_refused(tmp_path):
+def test_a_sum_without_a_name_is_refused_but_not_equal_labels_nor_tiny_tables(tmp_path):
     cells = np.random.default_rng(3).poisson(300.0, (30, 4)) * [1, 2, 3, 4]
     whole = np.c_[cells, cells.sum(1)]
     noisy = LAW.draw(np.random.default_rng(1), whole.shape, location=whole)
     path = write(tmp_path / "t.csv", noisy, ROWS, [*COLUMNS[:4], "people"])
     for read in (read_table, read_office_csv):
-        with pytest.raises(
-            ValueError, match=r"kind='people' is as large as all others of 'kind' .*--total kind=people"
-        ):
+        with pytest.raises(ValueError, match=r"kind='people' is as large as all others .*--total kind=people"):
             read(path)
         read(path, totals={"kind": []})
         read(path, totals={"kind": "people"})
+    halves = np.random.default_rng(1).poisson(5000.0, 40)
+    for table in ([halves, halves], [halves, halves, 0 * halves], [[3], [1], [2]], [[300, 20], [100, 5], [200, 15]]):
+        assert totals.labels_of_sums(np.stack(table)) == {}  # of two labels either could be the other's total
 
 
 def test_totals_beside_groups_and_other_totals(tmp_path):
@@ -146,9 +147,49 @@ def test_how_often_a_category_is_as_near_to_the_others(law):
     assert below <= runs * 0.05 + 4 * np.sqrt(runs * 0.05 * 0.95)
 
 
-def test_equal_labels_and_tiny_tables_are_categories():
-    halves = np.random.default_rng(1).poisson(5000.0, 40)
-    assert totals.labels_of_sums(np.stack([halves, halves])) == {}  # two labels: either could be the other's total
-    assert totals.labels_of_sums(np.stack([halves, halves, 0 * halves])) == {}
-    assert totals.labels_of_sums([[3], [1], [2]]) == {}
-    assert totals.labels_of_sums([[300, 20], [100, 5], [200, 15]]) == {}
+# Totals in files that offices have published, where they are there.
+SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
+STATS_NZ = SHARED / "statsnz2013/age_sex_by_electorate.csv"
+ABS = SHARED / "abs2016_working_population/2016Census_W01A_AUS_SA4.csv"
+
+
+@pytest.mark.skipif(not STATS_NZ.is_file(), reason="no file of Stats NZ; BAYESDP_SHARED_DATA names its folder")
+def test_stats_nz_age_by_sex(tmp_path):
+    """Rounded to base 3, totals on their own: by the words, and with other words by the numbers."""
+    one, lines = tmp_path / "t.csv", []
+    with STATS_NZ.open(encoding="utf-8") as text:
+        for own in csv.DictReader(text):
+            area, age, sex = own["row_header2"], own["row_header3"].split(",")[0], own["col_header2"]
+            left_out = {"Total", "Area"} & {*area.split()} or age in ("Median age", "18 Years And Over")
+            if own["dimensions"] == "By general electorate" and own["value"] and not left_out:
+                lines.append(f'"{area}","{age}",{sex},{float(own["value"]):.0f}\n')
+    one.write_text("area,age,sex,n\n" + "".join(lines))
+    with pytest.raises(ValueError, match="looks like a sum"):
+        read_table(one)
+    table = read_table(one, totals={"age": "Total people", "sex": "Total people"})
+    assert dict(table.sizes) == {"area": 64, "age": 18, "sex": 2}
+    one.write_text(one.read_text().replace("Total people", "Katoa"))
+    with pytest.raises(ValueError, match="age='Katoa' is as large as all others"):
+        read_table(one)
+    with pytest.raises(ValueError, match="sex='Katoa' is as large as all others"):
+        read_table(one, totals={"age": "Katoa"})
+
+
+@pytest.mark.skipif(not ABS.is_file(), reason="no file of the ABS; BAYESDP_SHARED_DATA names its folder")
+def test_abs_working_population(tmp_path):
+    """Cell keys, each number perturbed by itself: M, F and P, with ages and work statuses that end in Tot."""
+    with ABS.open(encoding="utf-8") as text:
+        rows = list(csv.DictReader(text))
+    code, *columns = rows[0]
+    path, lines = tmp_path / "t.csv", []
+    for column in columns:
+        sex, age = (place := column.removesuffix("_NS").rpartition("_")[0]).split("_", 1)
+        lines += [f"{row[code]},{sex},{age},{column[len(place) + 1 :]},{row[column]}\n" for row in rows if sex in "MF"]
+    path.write_text("area,sex,age,status,n\n" + "".join(lines))
+    with pytest.raises(ValueError, match=r"age='Tot' looks like a sum over 'age'.*--total age=Tot"):
+        read_table(path)
+    cells = read_table(path, totals={"age": "Tot", "status": "Tot"})
+    assert cells.shape[1:] == (2, 13, 4)
+    path.write_text(path.read_text().replace("Tot", "x"))
+    with pytest.raises(ValueError, match="'x' is as large as all others"):
+        read_table(path)

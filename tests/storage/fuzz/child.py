@@ -7,20 +7,14 @@ import resource
 import select
 import signal
 import time
-from dataclasses import dataclass
+from collections import namedtuple
 
 _HARD_CPU = 12  # seconds of processor time after which the kernel ends a child; verdicts have limits of their own
 _WALL = 90.0  # seconds after which it is ended whatever it does: a machine may be busy, but a child may wait for ever
-_SPACE = 1536 * 2**20  # bytes of addresses above what the parent has
 
 
-@dataclass(frozen=True)
-class Ended:
-    told: list[dict]
-    signal: int  # which ended it; 0 if it ended by itself
-    seconds: float  # of a processor
-    megabytes: float  # the largest memory, above that at its start
-    hung: bool  # whether it had to be ended because it took too long by the clock
+Ended = namedtuple("Ended", "told signal seconds megabytes hung")
+"""What a child sent, which signal ended it (0: none), its processor seconds and largest memory, and whether it took too long."""
 
 
 def _status(*names):
@@ -69,7 +63,7 @@ def _run(task, pipe):
         quiet = os.open(os.devnull, os.O_RDWR)  # libraries in C write to the descriptors themselves
         for standard in (0, 1, 2):
             os.dup2(quiet, standard)
-        limit = space * 1024 + _SPACE
+        limit = space * 1024 + 1536 * 2**20  # of addresses
         for what, soft, hard in (("CORE", 0, 0), ("CPU", _HARD_CPU, _HARD_CPU + 1), ("AS", limit, limit)):
             resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (soft, hard))
         task(tell, start)

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.storage.fuzz.mutate_hdf5 import mutate_hdf5
-from tests.storage.fuzz.mutate_json import mutate_json
-from tests.storage.fuzz.mutate_text import mutate_bytes, mutate_csv, mutate_journal, one, size
+from tests.storage.fuzz.mutate_text import mutate_bytes, mutate_csv, mutate_journal, mutate_json, one, size
 
 
 def mutate(rng, path, shelf):

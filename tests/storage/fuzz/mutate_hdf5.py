@@ -6,8 +6,7 @@ import struct
 import h5py
 import numpy as np
 
-from tests.storage.fuzz.mutate_json import mutate_json
-from tests.storage.fuzz.mutate_text import one, size
+from tests.storage.fuzz.mutate_text import mutate_json, one, size
 
 _TYPES = (
     "i1", "u1", ">i4", "i8", "u8", "f2", ">f8", "f8", "g", "c16", "?", "S1", "S7", "V3", [("a", "i8"), ("b", "f8")],

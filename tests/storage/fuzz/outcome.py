@@ -6,7 +6,6 @@ from pathlib import Path
 
 CPU_SECONDS, MEGABYTES = 2.0, 300.0
 """What reading a file below a megabyte may take: of a processor, and of memory above what the imports take."""
-
 _OUT_OF_MEMORY = ("Unable to allocate", "MemoryError", "Cannot allocate memory", "allocation failed", "out of memory")
 """How a request that no limit of ours has stopped, but that of the process, shows in a message."""
 

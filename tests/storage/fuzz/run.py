@@ -27,9 +27,8 @@ from tests.storage.fuzz.specimens import write_specimens
 from tests.storage.fuzz.targets import TARGETS
 
 
-def fuzz(cases, seed, folder, jobs=2):
-    shelf = folder / "shelf"
-    shelf.mkdir(parents=True)
+def fuzz(cases, seed, folder):
+    (shelf := folder / "shelf").mkdir(parents=True)
     write_specimens(shelf)
     prepare_journals(shelf)
     _warm_up(shelf, folder / "warm")
@@ -37,7 +36,7 @@ def fuzz(cases, seed, folder, jobs=2):
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
     given = [(number, seed, shelf, folder / f"case-{number}") for number in cases]
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.starmap(run_case, given, chunksize=1)
 
 
@@ -84,12 +83,11 @@ def main(argv=None):
     own.add_argument("--cases", type=int, default=300, help="how many (default: 300)")
     own.add_argument("--seed", type=int, default=0, help="of all of them (default: 0)")
     own.add_argument("--case", type=int, action="append", help="only the case of this number; may be repeated")
-    own.add_argument("--jobs", type=int, default=2, help="processes at the same time (default: 2)")
     own.add_argument("--folder", type=Path, help="a new folder for the files of defects (default: a temporary one)")
     own.add_argument("--json", type=Path, help="also write all outcomes to this file, one a line")
     args = own.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="bayesdp-fuzz-")) if args.folder is None else args.folder.resolve()
-    outcomes = fuzz(args.case or range(args.cases), args.seed, folder, args.jobs)
+    outcomes = fuzz(args.case or range(args.cases), args.seed, folder)
     if args.json is not None:
         args.json.write_text("".join(json.dumps(asdict(own)) + "\n" for own in outcomes), encoding="utf-8")
     print(table(outcomes, str(folder)))

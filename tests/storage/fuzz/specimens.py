@@ -14,28 +14,29 @@ from tests.storage.examples import EXAMPLES, STATISTICS, TABLE, lattice, write_c
 
 JOURNAL_NUMBERS = 12  # simulations that the journal of a calibration has
 OF_SIMULATION = {"seconds": 0.1, "dispersion": {"x[0]": 0.5}, "ess": 40.0, "divergences": 0, "longer": 1}
-
-_LONG = "county,education,count\nAlpha,Low,14\nAlpha,High,2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n"
-_WIDE = "county,Low,High\nAlpha,14,2\nBeta,23,9\n017,2,6\n"
-_MARGINS = "county,education,total\nAlpha,,20\nBeta,,30\nGamma,,10\n*,Low,38\n*,High,22\n,,60\n"
-_POPULATIONS = (
-    "state_fips,county_fips,state,county,pop2010\n17,001,Illinois,Adams County,67103\n17,003,Illinois,Alexander County,8238\n"
-    '18,001,Indiana,"Adams County",34387\n'
-)
-_OFFICE = (
-    "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
-    "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
-)
-_OFFICE_WIDE = "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5,2 507\n"
-_WIKIMEDIA = (
-    "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
-    "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
-)
-_REPORT = (
-    "DPEngine method: aggregate\nComputation graph:\n 1. Public partition selection: dropped non public partitions\n"
-    " 2. Computed DP count with\n    Laplace mechanism:  parameter=12.5  eps=2.0  l1_sensitivity=25.0\n 3. Done\n"
-)
-_PTABLE = "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n"
+_TEXTS = {
+    "long": "county,education,count\nAlpha,Low,14\nAlpha,High,2\nBeta,Low,23\nBeta,High,9\nGamma,Low,2\nGamma,High,6\n",
+    "wide": "county,Low,High\nAlpha,14,2\nBeta,23,9\n017,2,6\n",
+    "margins": "county,education,total\nAlpha,,20\nBeta,,30\nGamma,,10\n*,Low,38\n*,High,22\n,,60\n",
+    "populations": (
+        "state_fips,county_fips,state,county,pop2010\n17,001,Illinois,Adams County,67103\n17,003,Illinois,Alexander County,8238\n"
+        '18,001,Indiana,"Adams County",34387\n'
+    ),
+    "office": (
+        "Population by area,,,\narea,sex,count,flag\n01001,F,1 234,\n01001,M,..,\n01001,Total,2 500,r\n01002,F,-,\n01002,M,7,r*\n"
+        "01002,Total,7,\n01003,F,,x\n01003,M,12,\n,,,\nSource: an office,,,\n"
+    ),
+    "office_wide": "area,F,M,Total\n01001,1 234,..,2 500 r\n01002,-,7*,7\nTotal,x,<5,2 507\n",
+    "wikimedia": (
+        "France\tFR\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t126\nGermany\tDE\ten.wikipedia\t20408\tMarie_Curie\tQ7186\t211\n"
+        "Germany\tDE\ten.wikipedia\t736\tAlbert_Einstein\tQ937\t95\n"
+    ),
+    "report": (
+        "DPEngine method: aggregate\nComputation graph:\n 1. Public partition selection: dropped non public partitions\n"
+        " 2. Computed DP count with\n    Laplace mechanism:  parameter=12.5  eps=2.0  l1_sensitivity=25.0\n 3. Done\n"
+    ),
+    "ptable": "i,j,p,v\n0,0,1,0\n1,0,0.5,-1\n1,1,0.25,0\n1,3,0.25,2\n2,1,0.125,-1\n2,2,0.75,0\n2,3,0.125,1\n",
+}
 
 
 def _demonstration():
@@ -105,10 +106,5 @@ def write_specimens(folder):
     made = write_synthetic_nmf(folder / "nmf", units, **given)
     shutil.copyfile(made / "County.parquet/DPQuery/State=50/part-0.parquet", folder / "part-0.parquet")
     shutil.rmtree(folder / "nmf")
-    (folder / "report.txt").write_text(_REPORT, encoding="utf-8")
-    texts = {
-        "long": _LONG, "wide": _WIDE, "margins": _MARGINS, "populations": _POPULATIONS, "demonstration": _demonstration(),
-        "wikimedia": _WIKIMEDIA, "ptable": _PTABLE, "office": _OFFICE, "office_wide": _OFFICE_WIDE,
-    }  # fmt: skip
-    for name, text in texts.items():
-        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+    for name, text in (_TEXTS | {"demonstration": _demonstration()}).items():
+        (folder / name).with_suffix(".txt" if name == "report" else ".csv").write_text(text, encoding="utf-8")

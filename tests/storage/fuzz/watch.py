@@ -12,19 +12,14 @@ _COMPILERS = ("/site-packages/numba/", "/site-packages/pytensor/")
 _GUARD = ("/bayesdp/storage/guarded.py",)  # the child process in which a file is read first
 
 
-def allowed_folders():
-    """Folders in which compiled functions and fonts are cached; whoever imports the package may write there."""
-    named = (os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR"))
-    return (*filter(None, named), *(f"{Path.home()}/{own}" for own in (".cache", ".pytensor")), "/dev/null", "/dev/shm")
-
-
 class Watch:
     """An audit hook, from now to the end of the process, for a task that may write in some files or folders."""
 
     def __init__(self, *may_write):
-        self.may_write = (*map(str, may_write), *allowed_folders())
-        self.seen = []
-        self.modules = set(sys.modules)
+        cached = [os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")]  # compiled functions and fonts
+        cached += [f"{Path.home()}/.cache", f"{Path.home()}/.pytensor", "/dev/null", "/dev/shm"]
+        self.may_write = (*map(str, may_write), *filter(None, cached))
+        self.seen, self.modules = [], set(sys.modules)
         sys.dont_write_bytecode = True  # Python's own files beside a module that is imported late
         sys.addaudithook(self._hear)
 
@@ -35,17 +30,14 @@ class Watch:
 
     def _found(self, event, arguments):
         """What an event is about, if it is one of those that must not happen."""
-        if event == "open":
-            path, _, flags = arguments
-            if isinstance(path, (str, bytes)) and flags & _WRITES and not self._allowed(path):
-                return f"opened {os.fsdecode(path)} for writing"
-        elif event.startswith(_ALWAYS):
-            return f"{event}{arguments!r:.200}"
-        elif event.startswith(_CHANGES):
+        told, paths = f"{event}{arguments!r:.200}", []
+        if event.startswith(_ALWAYS):
+            return told
+        if event.startswith(_CHANGES):
             paths = [own for own in arguments if isinstance(own, (str, bytes, os.PathLike))]
-            if not all(self._allowed(own) for own in paths):
-                return f"{event}{arguments!r:.200}"
-        return ""
+        elif event == "open" and isinstance(arguments[0], (str, bytes)) and arguments[2] & _WRITES:
+            paths = [arguments[0]]
+        return "" if all(map(self._allowed, paths)) else told
 
     def _allowed(self, path):
         full = os.path.abspath(os.fsdecode(path))
