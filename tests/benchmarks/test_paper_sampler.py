@@ -29,9 +29,8 @@ def test_published_numbers_of_a_3x3_table(make_rng):
     target = BasisLaw.of(one_way(3, 3), "l1", 1.0)
     draws = draw_double_geometric(target, math.exp(-1), make_rng(2), chains=6_000, thin=150)[:, 0]
     # 5 standard errors of each: wrong in less than 2e-6 of runs.
-    for values, expected in [
-        (draws[:, 0] ** 2, 0.156180318), (draws[:, 0] * draws[:, 1], -0.078090159), (~draws.any(axis=1), 0.716986545)
-    ]:  # fmt: skip
+    found = draws[:, 0] ** 2, draws[:, 0] * draws[:, 1], ~draws.any(axis=1)
+    for values, expected in zip(found, (0.156180318, -0.078090159, 0.716986545), strict=True):
         assert abs(values.mean() - expected) < 5 * values.std() / math.sqrt(len(draws))
 
 

@@ -26,12 +26,11 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         own = dict(attributes)
         self.anchors |= {own.get("id"), own.get("name")} - {None, ""}
-        if tag == "a" and own.get("href"):
-            self.links.append(own["href"])
-        if tag in ("script", "img", "iframe", "source") and own.get("src"):
-            self.sources.append(own["src"])
-        if tag == "link" and own.get("rel") in ("stylesheet", "preload", "icon", "preconnect") and own.get("href"):
-            self.sources.append(own["href"])
+        loads = tag == "link" and own.get("rel") in ("stylesheet", "preload", "icon", "preconnect")
+        if tag in ("script", "img", "iframe", "source"):
+            self.sources.append(own.get("src") or "")
+        elif own.get("href") and (tag == "a" or loads):
+            (self.sources if loads else self.links).append(own["href"])
         if tag == "img" and not (own.get("alt") or "").strip() and own.get("role") != "presentation":
             self.without_text.append(own.get("src", "?"))
 

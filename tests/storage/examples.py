@@ -33,19 +33,16 @@ def several():
     state = Totals(GROUPED, "state")
     noisy = np.array([[4.0, -7.0], [np.nan, 0.0], [9.0, 2.0]])
     scales = np.arange(1.0, 7.0).reshape(3, 2)
-    return Release.from_published(
-        GROUPED,
-        [
-            Measured(Identity(GROUPED), noisy, noise.DiscreteLaplace(b=scales), name="cells", unmeasured=[("b", 1990)]),
-            Measured(state + Totals(GROUPED), [12, 8, 21], noise.DiscreteGaussian(sigma=2.5)),
-            Measured(state, [13, 7], noise.DiscreteLaplace(b=3.0), name="states"),
-        ],
-        [Exact(state, [14, 9]), Exact(Totals(GROUPED), 23), Exact(matrix, [-4, 4], ">="), Exact(matrix, [9, 30], "<=")],
-    )
+    measured = [
+        Measured(Identity(GROUPED), noisy, noise.DiscreteLaplace(b=scales), name="cells", unmeasured=[("b", 1990)]),
+        Measured(state + Totals(GROUPED), [12, 8, 21], noise.DiscreteGaussian(sigma=2.5)),
+        Measured(state, [13, 7], noise.DiscreteLaplace(b=3.0), name="states"),
+    ]
+    bounds = [Exact(matrix, [-4, 4], ">="), Exact(matrix, [9, 30], "<=")]
+    return Release.from_published(GROUPED, measured, [Exact(state, [14, 9]), Exact(Totals(GROUPED), 23), *bounds])
 
 
 def projected():
-    """Real noise under fewer invariants than are published."""
     rows, cells = Margins(TABLE, ["county"]), Identity(TABLE)
     added = np.array([[0.1, -0.1], [1 / 3, -1 / 3], [1e-17, 0.0]])
     measured = [Measured(cells, TABLE + added, noise.ProjectedGaussian(sigma=0.7), Invariants(rows))]
@@ -60,13 +57,8 @@ def exact_only():
 
 def scalar_and_line():
     line = {"county": [17031, 17043]}
-    return Release.from_published(
-        line,
-        [
-            Measured(Totals(line), -3, noise.DiscreteGaussian(4.0)),
-            Measured(Identity(line), [5, 6], noise.LatticeGaussian(2.0)),
-        ],
-    )
+    measured = [Measured(Totals(line), -3, noise.DiscreteGaussian(4.0))]
+    return Release.from_published(line, [*measured, Measured(Identity(line), [5, 6], noise.LatticeGaussian(2.0))])
 
 
 EXAMPLES = {

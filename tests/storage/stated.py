@@ -82,7 +82,6 @@ def refused_in_dataset(release, path, value, message):
 
 
 def refused_in_noise_json(release, path, value, message, folder):
-    """The same of a CSV file with its noise.json."""
     release.to_csv(folder / "stored.csv", overwrite=True)
     told = json.loads((folder / "stored.noise.json").read_text())
     path = ["measured" if path[0] == "measurements" else path[0], *path[1:]]
@@ -105,7 +104,6 @@ def gaussian(seed, **loss):
 
 
 def foreign():
-    """Noise of a mechanism that is not described, with a guarantee."""
     one = lattice(9)
     noisy = Measured(Identity(TABLE), one.measurements[0].published, LatticeLaplace(0.4, "l1"))
     stated = Guarantee("pure", {"epsilon": 0.4}, "l1", simulated=True)

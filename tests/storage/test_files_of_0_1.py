@@ -50,9 +50,10 @@ def test_posteriors_have_their_draws_release_and_summary(name, release, capsys):
 
 def fitted(folder):
     """The run of a hierarchy whose folder is stored goes on."""
-    length = {"draws": 40, "tune": 20, "chains": 2, "record": {"x": bdp.Identity(FRAME)}}
-    given = {**length, "random_seed": 7, "quiet": True, "progressbar": False, "journal": folder, "resume": True}
-    return bdp.fit_hierarchy(small_release(), PRIOR, **given)
+    length = {"draws": 40, "tune": 20, "chains": 2, "record": {"x": bdp.Identity(FRAME)}, "random_seed": 7}
+    return bdp.fit_hierarchy(
+        small_release(), PRIOR, **length, quiet=True, progressbar=False, journal=folder, resume=True
+    )
 
 
 def test_another_version_does_not_go_on_with_it_and_names_both_and_another_form_is_refused(tmp_path, monkeypatch):

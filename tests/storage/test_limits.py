@@ -4,6 +4,7 @@ import json
 import re
 import struct
 import zlib
+from functools import partial
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -150,54 +151,54 @@ def _levels(path):
     path.with_suffix(".upper.csv").write_text("upper,count\n" + "".join(f"{i:06d},7\n" for i in range(20_000)))
 
 
-FILES = {
-    "heaps.nc": ("release", "heaps.nc: ", _heaps_in_heaps),
-    "length.nc": ("release", "reading it takes more than [0-9]* bytes", _long_label),
-    "aliases.nc": ("release", "reading it takes more than [0-9]* bytes", _one_text_in_many_attributes),
-    "zeros.nc": ("release", "extra.* declare", _scales("i8", 1_000_000, 140_000, 6)),
-    "fixed.nc": ("release", "extra0 and what comes before it declare", _scales("S1000000", 100, 10, 1)),
-    "bomb.nc": ("release", "measured_0 is damaged, or unpacks to more", _released(_bomb)),
-    "attributes.nc": ("release", "county has more than 500 attributes", _many(
-        lambda file, i: file["county"].attrs.create(f"a{i}", np.int8(1)), 6000)),
-    "variables.nc": ("table", "more than 1000 variables", _many(lambda file, i: file.create_dataset(f"v{i}", data=np.int8(1)), 1200)),
-    "groups.nc": ("posterior", "more than 100 groups", _many(lambda file, i: file.create_group(f"g{i}"), 400)),
-    "wide_chunks.nc": ("release", "wide_chunks.nc: ", _released(_wide_chunks)),
-    "posterior.nc": ("posterior", "read", _posterior),
-    "largest.nc": ("release", "read", _largest),
-    "many_dimensions.csv": ("release", "read", lambda path: _columns(path, 19, 2, [], "value\n1\n")),
-    "few_rows.csv": ("release", "1000000 lines, of which 999999 are missing", lambda path: _columns(
-        path, 6, 10, list("abcdef"), "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
-    "parts.csv": ("release", "parts with .* answers, too many", lambda path: _columns(
-        path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
-    "equal_rows.parquet": ("measurements", "equal_rows.parquet: reading it takes more than", _rows("1", 10_000_000, 0)),
-    "long_geocode.parquet": ("measurements", "parquet: geocode of 10000003 characters", _rows("1" * 10_000_000, 65_536, 2)),
-    "long_value.parquet": ("measurements", "parquet: reading it takes more than [0-9]* bytes", _rows("1", 1, 60_000_000)),
-    "wide.csv": ("wide", "read", _wide_numbers("area", lambda i: f"n{i}", 90_000)),
-    "levels.csv": ("levels", "read", _levels),
-    "long_label.csv": ("table", "one of the 80001 labels of 'a' has 100000 characters", _text(
-        "a,count\n" + "".join(f"{i},1\n" for i in range(80_000)) + "x" * 100_000 + ",1\n")),
-    "nhgis.csv": ("nhgis", "read", _wide_numbers("gisjoin", lambda i: f"H{i // 2}_{'ds'[i % 2]}{'pf'[i % 2]}", 80_000)),
-    "blank_lines.txt": ("report", "must have one stage", _text("public partition" + "\n" * 990_000)),
-    "blanks.txt": ("report", "must have one stage", _text("public partition\n" + ("1." + " " * 999 + "\n") * 990)),
-    # Forty thousand counts, each with a deviation of its own: a table of 1.6 thousand million probabilities.
-    "deviations.csv": ("perturbation", "must have at most 1,000,000 entries", _text(
-        "i,j,p\n" + "".join(f"{i},{2 * i},1\n" for i in range(40_000)))),
-    "rows.csv": ("table", "read", _text("a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),
-}  # fmt: skip
-
-
 NHGIS = {"dims": ["gisjoin"], "header": r"(?P<code>\w+)_(?P<version>dp|sf)", "totals": {"code": []}}
-READERS = {
-    "release": lambda path: read_release(str(path)),
-    "posterior": lambda path: read_posterior(str(path)),
-    "table": read_table,
-    "wide": lambda path: read_office_csv(path, layout="wide", dims=["area", "name"]),
-    "levels": lambda path: read_office_csv(path, levels={"upper": path.with_suffix(".upper.csv")}),
-    "nhgis": lambda path: read_office_csv(path, layout="wide", **NHGIS),
-    "measurements": read_measurements,
-    "report": read_report,
-    "perturbation": read_ptable,
-}
+
+
+_wide = partial(read_office_csv, layout="wide")
+
+
+def _release(path):
+    return read_release(str(path))
+
+
+def _draws(path):
+    return read_posterior(str(path))
+
+
+FILES = {
+    "heaps.nc": (_release, "heaps.nc: ", _heaps_in_heaps),
+    "length.nc": (_release, "reading it takes more than [0-9]* bytes", _long_label),
+    "aliases.nc": (_release, "reading it takes more than [0-9]* bytes", _one_text_in_many_attributes),
+    "zeros.nc": (_release, "extra.* declare", _scales("i8", 1_000_000, 140_000, 6)),
+    "fixed.nc": (_release, "extra0 and what comes before it declare", _scales("S1000000", 100, 10, 1)),
+    "bomb.nc": (_release, "measured_0 is damaged, or unpacks to more", _released(_bomb)),
+    "attributes.nc": (_release, "county has more than 500 attributes", _many(
+        lambda file, i: file["county"].attrs.create(f"a{i}", np.int8(1)), 6000)),
+    "variables.nc": (read_table, "more than 1000 variables", _many(lambda file, i: file.create_dataset(f"v{i}", data=0), 1200)),
+    "groups.nc": (_draws, "more than 100 groups", _many(lambda file, i: file.create_group(f"g{i}"), 400)),
+    "wide_chunks.nc": (_release, "wide_chunks.nc: ", _released(_wide_chunks)),
+    "posterior.nc": (_draws, "read", _posterior),
+    "largest.nc": (_release, "read", _largest),
+    "many_dimensions.csv": (_release, "read", lambda path: _columns(path, 19, 2, [], "value\n1\n")),
+    "few_rows.csv": (_release, "1000000 lines, of which 999999 are missing", lambda path: _columns(
+        path, 6, 10, list("abcdef"), "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
+    "parts.csv": (_release, "parts with .* answers, too many", lambda path: _columns(
+        path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
+    "equal_rows.parquet": (read_measurements, "equal_rows.parquet: reading it takes more than", _rows("1", 10_000_000, 0)),
+    "long_geocode.parquet": (read_measurements, "parquet: geocode of 10000003 characters", _rows("1" * 10_000_000, 65_536, 2)),
+    "long_value.parquet": (read_measurements, "parquet: reading it takes more than [0-9]* bytes", _rows("1", 1, 60_000_000)),
+    "wide.csv": (partial(_wide, dims=["area", "name"]), "read", _wide_numbers("area", lambda i: f"n{i}", 90_000)),
+    "levels.csv": (lambda path: read_office_csv(path, levels={"upper": path.with_suffix(".upper.csv")}), "read", _levels),
+    "long_label.csv": (read_table, "one of the 80001 labels of 'a' has 100000 characters", _text(
+        "a,count\n" + "".join(f"{i},1\n" for i in range(80_000)) + "x" * 100_000 + ",1\n")),
+    "nhgis.csv": (partial(_wide, **NHGIS), "read", _wide_numbers("gisjoin", lambda i: f"H{i // 2}_{['dp', 'sf'][i % 2]}", 80_000)),
+    "blank_lines.txt": (read_report, "must have one stage", _text("public partition" + "\n" * 990_000)),
+    "blanks.txt": (read_report, "must have one stage", _text("public partition\n" + ("1." + " " * 999 + "\n") * 990)),
+    # Forty thousand counts, each with a deviation of its own: a table of 1.6 thousand million probabilities.
+    "deviations.csv": (read_ptable, "must have at most 1,000,000 entries", _text(
+        "i,j,p\n" + "".join(f"{i},{2 * i},1\n" for i in range(40_000)))),
+    "rows.csv": (read_table, "read", _text("a,count\n" + "".join(f"{i},1\n" for i in range(110_000)))),
+}  # fmt: skip
 
 
 @pytest.mark.system
@@ -205,7 +206,7 @@ READERS = {
 @pytest.mark.parametrize("name", FILES)
 def test_a_small_file_takes_little(name, tmp_path):
     """Measured in a process of its own."""
-    kind, message, make = FILES[name]
+    reader, message, make = FILES[name]
     path = tmp_path / "input" / name
     path.parent.mkdir()
     make(path)
@@ -214,7 +215,7 @@ def test_a_small_file_takes_little(name, tmp_path):
     def read(tell, start):
         before, told = processor_seconds(), "read"
         try:
-            READERS[kind](path)
+            reader(path)
         except (ValueError, MemoryError) as error:
             told = f"{type(error).__name__}: {error}"
         tell({"told": told, "seconds": processor_seconds() - before, "megabytes": peak_megabytes(start)})
@@ -225,7 +226,8 @@ def test_a_small_file_takes_little(name, tmp_path):
     assert found["megabytes"] < MEGABYTES, found
 
 
-def test_a_text_of_another_length_than_its_heap_says(tmp_path):
+def test_texts_of_another_length_and_chunks_larger_than_they_say_are_refused(tmp_path):
+    """Chunks of 20 kB, each of which is 20 MB: the file is refused by the limits of its size, not believed."""
     texts = [f"GCOL\x01 {'x' * (i % 5)}{i}" for i in range(30)]
     with h5py.File(tmp_path / "a.nc", "w") as file:
         file.create_dataset("label", data=np.array(texts, dtype=object), dtype=h5py.string_dtype(), chunks=(7,))
@@ -238,10 +240,6 @@ def test_a_text_of_another_length_than_its_heap_says(tmp_path):
     (tmp_path / "a.nc").write_bytes(raw)
     with pytest.raises(ValueError, match=r"a\.nc: .*bad heap pointer"):
         load_netcdf(tmp_path / "a.nc", release=True)
-
-
-def test_many_small_chunks_are_unpacked_in_the_child_only(tmp_path):
-    """Chunks of 20 kB, each of which is 20 MB: the file is refused by the limits of its size, not believed."""
     path = tmp_path / "a.nc"
     with h5py.File(path, "w") as file:
         data = file.create_dataset("count", (16, 7), dtype="i8", chunks=(1, 7), compression=9)

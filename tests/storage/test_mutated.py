@@ -28,7 +28,6 @@ from tests.storage.stated import (
     refused_in_noise_json,
 )
 
-L1 = COUNTED["lattice Laplace, l1"]
 SWEEPS = "approximate: 7 sweeps of Gibbs, convergence not certified"
 OF_COUNTS = [
     ("guarantee/parameters/epsilon", 0.01, "states epsilon = 0.01.*has epsilon = 0.4"),
@@ -69,8 +68,11 @@ OF_STATISTICS = [
 
 @pytest.fixture(scope="module")
 def claiming():
-    """Releases with a claim."""
-    return {"counts": L1(), "a total": TOTALS["pure"](), "statistics": STATISTICS["a mean"]()}
+    return {
+        "counts": COUNTED["lattice Laplace, l1"](),
+        "a total": TOTALS["pure"](),
+        "statistics": STATISTICS["a mean"](),
+    }
 
 
 @pytest.mark.parametrize("kind", ["counts", "a total", "statistics"])

@@ -37,10 +37,8 @@ def test_stored_numbers_are_labelled_for_other_tools(tmp_path):
         assert stored["exact_0"].sel(exact_0_answer="education=High") == 22
     several().to_csv(tmp_path / "several.csv")
     lines = (tmp_path / "several.csv").read_text().splitlines()
-    assert [line.split(",")[:5] for line in lines[:4]] == [
-        ["county", "year", "state", "answer", "measured_0"], ["a", "1990", "", "", "4"], ["a", "2000", "", "", "-7"],
-        ["b", "1990", "", "", ""],
-    ]  # fmt: skip
+    assert lines[0].startswith("county,year,state,answer,measured_0,")
+    assert [line.split(",")[4] for line in lines[1:4]] == ["4", "-7", ""]
 
 
 def test_caches_seeds_generators_and_confidential_numbers_are_not_stored():
@@ -50,10 +48,8 @@ def test_caches_seeds_generators_and_confidential_numbers_are_not_stored():
     assert release.invariants.rank == 4
     assert release.fiber.find_point().shape == (3, 2)
     assert len(pickle.dumps(release)) <= before + 2000  # the query's own matrix, if anything
-    assert set(pickle.loads(pickle.dumps(release)).__dict__) == {
-        "frame", "measurements", "exact", "mechanism", "guarantee", "simulated", "about",
-    }  # fmt: skip
-    release = lattice()
+    kept = "about exact frame guarantee measurements mechanism simulated"
+    assert " ".join(sorted(pickle.loads(pickle.dumps(release)).__dict__)) == kept
     text = json.dumps(schema.describe(release)) + repr(pickle.dumps(release)) + str(release.to_dataset().attrs)
     assert not {"seed", "Generator", "PCG64", "bit_generator"} & set(text.replace('"', " ").split())
     stored = [part.values for part in release.measurements] + [part.values for part in release.exact]

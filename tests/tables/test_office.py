@@ -32,7 +32,7 @@ def with_last(field, text=LONG):
     return text.replace("M,7\n", f"M,{field}\n")
 
 
-def test_a_long_file_with_symbols_and_a_wide_file_are_the_same_table(read):
+def test_long_files_with_symbols_and_wide_files_are_the_same_table_with_several_columns_as_well(read):
     [table] = read(LONG, symbols=SYMBOLS)
     assert table.query == Identity(FRAME)
     assert table.values.dtype == np.float64
@@ -44,9 +44,6 @@ def test_a_long_file_with_symbols_and_a_wide_file_are_the_same_table(read):
     for first in ("area", ""):
         [wide] = read(f"{first},F,M\n01001,12,..\n01002,-,7\n", layout="wide", dims=["area", "sex"], symbols=SYMBOLS)
         assert wide == table
-
-
-def test_several_columns_of_labels_before_a_header_of_labels(read):
     text = "area,age,note,F,M\nA,young,x,1,2\nA,old,y,3,4\nB,young,z,5,6\nB,old,,7,8\n"
     [table] = read(text, layout="wide", dims=["area", "age", "sex"], ignore=["note"])
     assert table.values.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
@@ -308,10 +305,14 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_what_is_wrong_is_said(read):
+def test_what_is_wrong_is_said_and_shown_escaped(read):
     for text, declared, told in WRONG:
         with pytest.raises(ValueError, match=told):
             read(text, **declared)
+    with pytest.raises(ValueError, match="no symbol that was declared") as error:
+        read("area,count\nA\x1b[31m,\x1b[2Jx\n")
+    assert "\x1b" not in str(error.value)
+    assert r"\x1b[2Jx" in str(error.value)
 
 
 WRONG_TYPES = [
@@ -339,10 +340,3 @@ def test_arguments_of_a_wrong_type_and_no_such_file(read, tmp_path):
             read(COUNTS, **declared)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_office_csv(tmp_path / "none.csv")
-
-
-def test_what_others_wrote_is_shown_escaped(read):
-    with pytest.raises(ValueError, match="no symbol that was declared") as error:
-        read("area,count\nA\x1b[31m,\x1b[2Jx\n")
-    assert "\x1b" not in str(error.value)
-    assert r"\x1b[2Jx" in str(error.value)

@@ -51,16 +51,13 @@ def test_columns_of_two_files_are_one_table_codes_nest_and_lines_are_chosen(read
     assert tables[4].values.tolist() == [[[1, 2], [4, 5]]]
 
 
-def test_a_level_may_be_the_whole(read):
+def test_a_level_may_be_the_whole_and_totals_may_have_labels_that_differ_from_area_to_area(read, tmp_path):
     tables = read(levels=[("SA4", "large.csv"), ("AUS", "all.csv")], totals={**WIDE["totals"], "AUS": "036"})
     assert [own.query.dims for own in tables[8:]] == [("sex", "age"), ("sex",), ("age",), ()]
     assert tables[8].values.tolist() == [[21, 22], [24, 25]]
     assert tables[11].values.item() == 29
     with pytest.raises(ValueError, match=r"totals says that AUS has one label, '36'; it has '036'"):
         read(levels=[("AUS", "all.csv")], totals={**WIDE["totals"], "AUS": "36"})
-
-
-def test_totals_whose_labels_differ_from_area_to_area(tmp_path):
     path = tmp_path / "nz.csv"
     path.write_text('area,age,n\nx,0-4,3\nx,5-9,6\n"x","Total people, x",9\ny,0-4,0\ny,5-9,3\ny,"Total people, y",6\n')
     cells, areas = read_office_csv(path, totals={"age": re.compile("Total people, .*")})

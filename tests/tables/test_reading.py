@@ -52,7 +52,7 @@ def test_the_value_column_can_be_named_and_wide_tables_may_have_several_columns_
     assert table.sel(county="B", year="1990", education="Low").item() == 3
 
 
-def test_numbers_are_integers_or_floats_and_blanks_are_nan(written):
+def test_numbers_blanks_and_group_columns(written):
     table = read_table(written("county,count\nA,-3\nB,\nC,2.5e1\n"))
     np.testing.assert_array_equal(table.values, [-3, np.nan, 25])
     wide = read_table(written("county,Low,High\nA,1,\nB,2,3\n"), dims=["county", "education"])
@@ -61,9 +61,6 @@ def test_numbers_are_integers_or_floats_and_blanks_are_nan(written):
     table = read_table(written("county,count\n" + "".join(f"c{i},{text}\n" for i, text in enumerate(numbers))))
     assert table.values.tolist() == [float(text) for text in numbers]
     assert read_table(written("county,count\nA,123456789012345678\nB,-7\n")).values.tolist() == [123456789012345678, -7]
-
-
-def test_group_columns(written):
     text = "state,county,count\nIL,Adams,1\nIL,Cook,2\nIN,Lake,3\n"
     table = read_table(written(text), groups={"state": "county"})
     assert table.dims == ("county",)

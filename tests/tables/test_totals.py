@@ -15,14 +15,13 @@ LAW = bdp.noise.DiscreteGaussian(sigma=3.0)
 
 
 def write(path, table, rows, columns, dims=("Geo", "kind"), *, wide=False):
-    with path.open("w", encoding="utf-8", newline="") as text:
-        out = csv.writer(text)
-        if wide:
-            out.writerow([dims[0], *columns])
-            out.writerows([row, *own] for row, own in zip(rows, table.tolist(), strict=True))
-        else:
-            out.writerow([*dims, "n"])
-            out.writerows([row, column, table[i, j]] for i, row in enumerate(rows) for j, column in enumerate(columns))
+    lines = [
+        [*dims, "n"],
+        *([row, column, table[i, j]] for i, row in enumerate(rows) for j, column in enumerate(columns)),
+    ]
+    if wide:
+        lines = [[dims[0], *columns], *([row, *own] for row, own in zip(rows, table.tolist(), strict=True))]
+    path.write_text("".join(",".join(map(str, line)) + "\n" for line in lines), encoding="utf-8")
     return path
 
 

@@ -40,7 +40,16 @@ def in_child(task):
     if pid == 0:
         _run(task, theirs)
     os.close(theirs)
-    raw, hung = _listen(ours, pid)
+    raw, end, hung = b"", time.monotonic() + _WALL, False
+    while True:
+        ready, _, _ = select.select([ours], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            end, hung = time.monotonic() + _WALL, True
+        elif block := os.read(ours, 1 << 16):
+            raw += block
+        else:
+            break
     os.close(ours)
     _, status, used = os.wait4(pid, 0)
     told = [json.loads(line) for line in raw.split(b"\n")[:-1]]
@@ -69,17 +78,3 @@ def _run(task, pipe):
         task(tell, start)
     finally:
         os._exit(0)
-
-
-def _listen(pipe, pid):
-    """All that a child sends until it ends; it is ended where it takes too long."""
-    raw, end, hung = b"", time.monotonic() + _WALL, False
-    while True:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            os.kill(pid, signal.SIGKILL)
-            end, hung = time.monotonic() + _WALL, True
-        elif block := os.read(pipe, 1 << 16):
-            raw += block
-        else:
-            return raw, hung

@@ -58,10 +58,8 @@ def _folder(rng, folder, shelf, structured):
         (folder / "notes.txt").write_text("x")
         return f"folder: {file.name}, {kind}"
     file.unlink()
-    if kind == "a folder":
-        file.mkdir()
-    elif kind == "a pipe":
-        os.mkfifo(file)
+    if kind in ("a folder", "a pipe"):
+        (os.mkdir if kind == "a folder" else os.mkfifo)(file)
     elif kind in links:
         file.symlink_to(links[kind])
     return f"folder: {file.name}, {kind}"

@@ -63,7 +63,6 @@ def retype(rng, file):
 
 
 def renumber(rng, file):
-    """A number or a label, or all of a variable, becomes another one."""
     datasets = _walk(file, h5py.Dataset)
     own = one(rng, [item for item in datasets if item.dtype.kind in "iufO" and item.size and item.shape])
     values = np.array(own[()]).reshape(-1)
@@ -93,7 +92,6 @@ def link(rng, file):
 
 
 def attribute(rng, file):
-    """An attribute that has a meaning elsewhere, or none, is there; one goes, or gets another value."""
     own = one(rng, [item for item in _walk(file) if len(item.attrs)])
     name = one(rng, [*own.attrs, *own.attrs, *_ATTRIBUTES])
     how = one(rng, ["gone", "value", "value", "value", "odd", "reference"])
@@ -108,7 +106,6 @@ def attribute(rng, file):
 
 
 def rename(rng, file):
-    """A variable or a group goes, is there again, has another name, or changes names with another."""
     own, other = (one(rng, _walk(file)[1:]).name for _ in range(2))
     how = one(rng, ["gone", "again", "renamed", "exchanged"])
     if how == "gone":

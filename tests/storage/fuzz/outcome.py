@@ -11,8 +11,6 @@ _OUT_OF_MEMORY = ("Unable to allocate", "MemoryError", "Cannot allocate memory",
 
 
 class Defect(Exception):
-    """Something that must not happen, with the class of defects that it belongs to."""
-
     def __init__(self, sort, message):
         super().__init__(message)
         self.sort = sort
@@ -38,7 +36,6 @@ class Outcome:
 
 
 def require(holds, sort, message):
-    """Raise a defect where something does not hold."""
     if not holds:
         raise Defect(sort, message)
 

@@ -63,22 +63,16 @@ def _warm_up(shelf, folder):
 
 
 def table(outcomes, folder):
-    """Cases by target, the longest and the largest, and the defects by class; `folder` has the files of defects."""
     found = pd.DataFrame([asdict(own) for own in outcomes])
-    every = pd.concat([found, found.assign(target="all")])
-    counts = pd.crosstab(every.target, every.verdict)
-    most = every.groupby("target").agg(longest_s=("seconds", "max"), most_MB=("megabytes", "max")).round(2)
-    lines = [counts.join(most).to_string()]
-    for sort, own in found[found.verdict == "defect"].groupby("sort"):
-        first = own.iloc[0]
-        lines += ["", f"{sort}: {len(own)} (cases {', '.join(map(str, own.case[:8]))})"]
-        lines += [f"  case {first.case}, {first.target}, {first.how}"[:400], f"  {first.message!r:.400}"]
-        lines += [f"The files of defects are in {folder}; one case again: --case NUMBER, with the same seed."]
+    most = found.groupby("target")[["seconds", "megabytes"]].max().round(2)
+    lines = [pd.crosstab(found.target, found.verdict, margins=True).join(most).to_string()]
+    for own in (own for own in outcomes if own.verdict == "defect"):
+        lines += [f"{own.sort}: case {own.case}, {own.target}, {own.how:.300}", f"  {own.message!r:.400}"]
+        lines += [f"Its file is in {folder}; once more: --case {own.case}, with the same seed."]
     return "\n".join(lines)
 
 
 def main(argv=None):
-    """Run the fuzzer from the command line; the status is 1 if there was a defect."""
     own = argparse.ArgumentParser(description="Mutated files of every kind, each read in a process of its own.")
     own.add_argument("--cases", type=int, default=300, help="how many (default: 300)")
     own.add_argument("--seed", type=int, default=0, help="of all of them (default: 0)")

@@ -40,7 +40,6 @@ _TEXTS = {
 
 
 def _demonstration():
-    """A county of a demonstration file, whose numbers add up."""
     counted = ("nh_white", "nh_black", "nh_aian", "nh_asian", "nh_nhpi", "nh_other", "nh_two", "hispanic")
     names = ["state_fips", "county_fips", "county", "pop2010_census", "pop2010_das", *(f"{own}_das" for own in counted)]
     for sex, short in (("male", "m"), ("female", "f")):

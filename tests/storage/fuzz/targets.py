@@ -19,8 +19,6 @@ from tests.storage.stated import at
 
 @dataclass(frozen=True)
 class Target:
-    """A reader and its valid files, which `write_specimens` and `prepare_journals` make."""
-
     name: str
     specimens: tuple[str, ...]
     read: Callable  # of a path: ValueError or OSError where it is refused
@@ -85,11 +83,9 @@ _DIGITS = "9" * 401  # more than a float can hold, and fewer than Python refuses
 
 
 Known = namedtuple("Known", "name target specimen change")
-"""A valid file, who reads it, and a function that makes something wrong with it."""
 
 
 def _digits(*place):
-    """A field of ``noise.json`` that is a number of 401 digits."""
 
     def run(path):
         source = path / "DATA.noise.json"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -24,12 +25,13 @@ class Watch:
         sys.addaudithook(self._hear)
 
     def _hear(self, event, arguments):
-        found = self._found(event, arguments)
-        if found and not _within(_GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS):
-            self.seen.append(found)
+        """Unless a function of some files is at work: the child's, or a compiler, which writes sources and caches."""
+        if found := self._found(event, arguments):
+            files = _GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS
+            if not any(own in frame.f_code.co_filename for frame, _ in traceback.walk_stack(None) for own in files):
+                self.seen.append(found)
 
     def _found(self, event, arguments):
-        """What an event is about, if it is one of those that must not happen."""
         told, paths = f"{event}{arguments!r:.200}", []
         if event.startswith(_ALWAYS):
             return told
@@ -44,22 +46,12 @@ class Watch:
         return any(full == own or full.startswith(f"{own}/") for own in self.may_write)
 
     def odd_modules(self):
-        """Modules that were imported from elsewhere than the installation and this repository."""
         homes = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
         homes += tuple(os.path.realpath(own) for own in homes)
         new = {name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - self.modules}
         return sorted(name for name, file in new.items() if file and not file.startswith(homes))
 
 
-def _within(files):
-    """Whether a function of some files is at work: a compiler writes sources, and reads and writes its caches."""
-    frame, found = sys._getframe(), False
-    while not found and (frame := frame.f_back) is not None:
-        found = any(own in frame.f_code.co_filename for own in files)
-    return found
-
-
 def listing(folder):
-    """Every file below a folder with its content, every other thing with None."""
     plain = {entry: entry.is_file() and not entry.is_symlink() for entry in sorted(folder.rglob("*"))}
     return {str(entry.relative_to(folder)): entry.read_bytes() if plain[entry] else None for entry in plain}
