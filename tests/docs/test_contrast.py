@@ -16,16 +16,14 @@ TEXT = ("text-base", "text-muted", "heading", "link", "link-hover", "inline-code
 BACKGROUNDS = ("background", "surface", "on-background")
 
 
-def luminance(colour):
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * own for own in colour[1:])
-    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
+def contrast(*pair):
+    luminance = []
+    for colour in pair:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * own for own in colour[1:])
+        parts = (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        luminance.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(luminance) + 0.05) / (min(luminance) + 0.05)
 
 
 def colours(mode):
@@ -43,13 +41,10 @@ def colours(mode):
     return {name: followed(value) for name, value in found.items() if "color" in name or name == "--site-focus"}
 
 
-def test_the_formula_is_that_of_the_guidelines():
-    assert contrast("#000", "#ffffff") == pytest.approx(21.0)
-    assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.005)  # the grey that just fails
-
-
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_text_links_and_the_place_of_the_keyboard_can_be_seen(mode):
+    assert contrast("#000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.005)  # the grey that just fails
     own = colours(mode)
     for name, least in {f"--pst-color-{text}": 4.5 for text in TEXT}.items() | {("--site-focus", 3.0)}:
         for background in BACKGROUNDS:

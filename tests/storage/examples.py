@@ -61,9 +61,8 @@ def scalar_and_line():
     return Release.from_published(line, [*measured, Measured(Identity(line), [5, 6], noise.LatticeGaussian(2.0))])
 
 
-EXAMPLES = {
-    "lattice": lattice, "several": several, "projected": projected, "exact only": exact_only, "scalar": scalar_and_line,
-}  # fmt: skip
+EXAMPLES = {"lattice": lattice, "several": several, "projected": projected, "exact only": exact_only}
+EXAMPLES["scalar"] = scalar_and_line
 STATISTICS = StatisticRelease([0.37, 0.9], noise.TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other"))
 
 

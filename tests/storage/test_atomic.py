@@ -20,7 +20,7 @@ from bayesdp.release import Release
 from bayesdp.storage import atomic, draws, write_draws, write_draws_somewhere, write_text
 from tests.storage.examples import lattice, several
 
-FORKS = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
 
 def tree(size=300):
@@ -45,7 +45,6 @@ def racer(number, links, overwrite, base, races, barrier, won):
             pass
 
 
-@FORKS
 @pytest.mark.system
 @pytest.mark.parametrize(("links", "overwrite"), [(True, False), (False, False), (True, True)])
 def test_one_of_four_writers_wins_and_the_others_know_it(links, overwrite, tmp_path):
@@ -91,7 +90,6 @@ def kill_at(call):
     io.open = wrapped("open text", io.open)
 
 
-@FORKS
 @pytest.mark.system
 @pytest.mark.parametrize(("links", "overwrite", "there"), [(1, 0, 0), (1, 1, 0), (1, 1, 1), (0, 0, 0)])
 @pytest.mark.filterwarnings("ignore::UserWarning")  # that something is kept

@@ -48,22 +48,17 @@ def test_posteriors_have_their_draws_release_and_summary(name, release, capsys):
     assert [own for own in differences(found, stored, rtol=1e-10) if not own.endswith("only now")] == []
 
 
-def fitted(folder):
-    """The run of a hierarchy whose folder is stored goes on."""
-    length = {"draws": 40, "tune": 20, "chains": 2, "record": {"x": bdp.Identity(FRAME)}, "random_seed": 7}
-    return bdp.fit_hierarchy(
-        small_release(), PRIOR, **length, quiet=True, progressbar=False, journal=folder, resume=True
-    )
-
-
 def test_another_version_does_not_go_on_with_it_and_names_both_and_another_form_is_refused(tmp_path, monkeypatch):
     """A form is another one with what a run says of itself as it was then: states were kept as they never were in a release."""
     run = shutil.copytree(FOLDER / "run", tmp_path / "run")  # reading it writes into it
-    monkeypatch.setattr(bdp, "__version__", "0.2.0")
-    with pytest.raises(ValueError, match=rf"another version of bayesdp \({OF_RUN['bayesdp']}\).* this one \(0\.2\.0\)"):
-        fitted(run)
-    monkeypatch.undo()
-    monkeypatch.setattr(fitting, "fingerprint", lambda **_: OF_RUN)
-    with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
-        fitted(run)
+    length = {"draws": 40, "tune": 20, "chains": 2, "record": {"x": bdp.Identity(FRAME)}, "random_seed": 7}
+    given = {**length, "quiet": True, "progressbar": False, "journal": run, "resume": True}
+    for where, name, value, message in (
+        (bdp, "__version__", "0.2.0", rf"another version of bayesdp \({OF_RUN['bayesdp']}\).* this one \(0\.2\.0\)"),
+        (fitting, "fingerprint", lambda **_: OF_RUN, "is of another run: it was written in the form 1"),
+    ):
+        monkeypatch.setattr(where, name, value)
+        with pytest.raises(ValueError, match=message):
+            bdp.fit_hierarchy(small_release(), PRIOR, **given)
+        monkeypatch.undo()
     assert {path.name for path in (FOLDER / "run").iterdir()} <= {path.name for path in run.iterdir()}

@@ -47,7 +47,6 @@ def test_no_file_does_harm(tmp_path):
 
 @pytest.fixture
 def judged(tmp_path):
-
     def judge(read, check=check_same, spoil=lambda file: None):
         home = tmp_path / f"case-{len([*tmp_path.iterdir()])}"
         for own in ("input", "elsewhere", "output", "cwd"):

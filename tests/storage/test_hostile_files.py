@@ -35,8 +35,9 @@ def refused(path, message):
 
 
 def test_truncated_or_no_netcdf_at_all(whole, stored):
+    parts = (whole[: int(share * len(whole))] for share in (0.0, 0.1, 0.999))
     for content, message in (
-        *((whole[: int(share * len(whole))], "truncated or damaged|no netCDF-4 file") for share in (0.0, 0.1, 0.999)),
+        *((own, "truncated or damaged|no netCDF-4 file") for own in parts),
         (b"PK\x03\x04 a zip file, perhaps", "no netCDF-4 file"),
         (b"CDF\x01" + bytes(100), "netCDF-3 file; save it as netCDF-4"),
     ):

@@ -45,7 +45,7 @@ def files(tmp_path):
     return read
 
 
-def test_files_written_by_hand(files):
+def test_files_written_by_hand_and_numbers_that_were_rounded(files):
     """The oracle is typed. Cells, margins of a group and the total may stand in one column, each under its own law, in any order."""
     law, missing = bdp.noise.DiscreteGaussian(5.0), [("Alpha", "High")]
     cells = Measured(Identity(TABLE), [[12, np.nan], [-3, 7]], law, unmeasured=missing)
@@ -69,6 +69,12 @@ def test_files_written_by_hand(files):
     release = files("c,a,n\nx,x,0\nx,y,1\ny,x,2\ny,y,3\n", table=table, measured=measured, exact=[])
     assert release.measurements[0].query == Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
     assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
+    labels = [f"a{i}" for i in range(60)]
+    csv = "area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels))
+    table = {"dimensions": [{"name": "area", "labels": labels}]}
+    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}]
+    with pytest.warns(PostProcessedWarning):
+        files(csv, table=table, measured=measured, exact=[])
 
 
 def test_linear_queries_groups_and_notes_travel_and_a_query_that_asks_twice_is_refused(tmp_path):
@@ -175,7 +181,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_what_is_wrong_is_named_by_its_place(tmp_path):
+def test_what_is_wrong_is_named_by_its_place_and_two_libraries_agree_on_the_schema(tmp_path):
     (tmp_path / "DATA.csv").write_text(CSV)
     described = [(json.dumps(_with(path, value)).encode(), message) for path, value, message in WRONG]
     for content, told in ((b"{", "not valid JSON"), (b"{\xff}", "utf-8")):
@@ -184,6 +190,15 @@ def test_what_is_wrong_is_named_by_its_place(tmp_path):
         (tmp_path / "DATA.noise.json").write_bytes(content)
         with pytest.raises(ValueError, match=message):
             Release.from_csv(tmp_path / "DATA.csv")
+    schema = noise_json_schema()
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+    fast = fastjsonschema.compile(schema, use_default=False)
+    refuses = pytest.raises(fastjsonschema.JsonSchemaValueException)
+    assert validator.is_valid(SIDECAR)
+    for changed in (_with(path, value) for path, value, _ in WRONG):
+        with nullcontext() if validator.is_valid(changed) else refuses:
+            fast(changed)
 
 
 LINES = [
@@ -210,28 +225,6 @@ def test_what_is_wrong_in_the_table_is_named_by_its_line(files):
     table = {"dimensions": [{"name": f"d{i}", "labels": list(range(300))} for i in range(6)]}
     with pytest.raises(ValueError, match=r"\$\.table: the table has 729000000000000 cells, more than the limit"):
         files(table=table)
-
-
-def test_numbers_that_were_rounded_are_warned_of(files):
-    """A sidecar of somebody else may state a law that its numbers do not follow."""
-    labels = [f"a{i}" for i in range(60)]
-    csv = "area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels))
-    table = {"dimensions": [{"name": "area", "labels": labels}]}
-    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}]
-    with pytest.warns(PostProcessedWarning):
-        files(csv, table=table, measured=measured, exact=[])
-
-
-def test_the_schema_is_a_schema_and_two_libraries_agree_on_it():
-    schema = noise_json_schema()
-    jsonschema.Draft7Validator.check_schema(schema)
-    validator = jsonschema.Draft7Validator(schema)
-    fast = fastjsonschema.compile(schema, use_default=False)
-    refuses = pytest.raises(fastjsonschema.JsonSchemaValueException)
-    assert validator.is_valid(SIDECAR)
-    for changed in (_with(path, value) for path, value, _ in WRONG):
-        with nullcontext() if validator.is_valid(changed) else refuses:
-            fast(changed)
 
 
 # Labels: neutral for spreadsheets, exact when read back.

@@ -305,7 +305,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_what_is_wrong_is_said_and_shown_escaped(read):
+def test_what_is_wrong_is_said_and_shown_escaped_as_are_arguments_of_a_wrong_type(read, tmp_path):
     for text, declared, told in WRONG:
         with pytest.raises(ValueError, match=told):
             read(text, **declared)
@@ -313,6 +313,11 @@ def test_what_is_wrong_is_said_and_shown_escaped(read):
         read("area,count\nA\x1b[31m,\x1b[2Jx\n")
     assert "\x1b" not in str(error.value)
     assert r"\x1b[2Jx" in str(error.value)
+    for declared, told in WRONG_TYPES:
+        with pytest.raises(TypeError, match=told):
+            read(COUNTS, **declared)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_office_csv(tmp_path / "none.csv")
 
 
 WRONG_TYPES = [
@@ -332,11 +337,3 @@ WRONG_TYPES = [
     ({"strip": 1}, "strip must be"),
     ({"layout": "wide", "dims": ["area", "sex"], "value": "count"}, "value must be a list of columns in a wide file"),
 ]
-
-
-def test_arguments_of_a_wrong_type_and_no_such_file(read, tmp_path):
-    for declared, told in WRONG_TYPES:
-        with pytest.raises(TypeError, match=told):
-            read(COUNTS, **declared)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        read_office_csv(tmp_path / "none.csv")

@@ -61,7 +61,7 @@ def test_words_for_totals_and_honest_words():
     assert [own for own in words + honest if totals.looks_like_total(own)] == words
 
 
-def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, capsys):
+def test_import_takes_declared_totals_as_measurements_and_matches_those_of_a_further_file_by_label(tmp_path, capsys):
     noisy = with_totals(CELLS)
     path = write(tmp_path / "t.csv", noisy, *NAMES)
     command = ["import", str(path), "--law", "discrete-gaussian sigma=3", "-o", str(tmp_path / "r.nc")]
@@ -76,10 +76,7 @@ def test_import_takes_declared_totals_as_measurements_of_their_own(tmp_path, cap
     assert bdp.Release.from_netcdf(tmp_path / "r.nc").frame.shape == (31, 7)
     assert main([*command, "--force", "--total", "Geo=Totl", "--total", "kind=Total"]) == 2
     assert "did you mean 'Total'?" in capsys.readouterr().err
-
-
-def test_a_further_wide_file_with_totals_is_matched_by_label(tmp_path):
-    noisy, again = with_totals(CELLS), with_totals(CELLS, seed=2)
+    again = with_totals(CELLS, seed=2)
     one = write(tmp_path / "one.csv", noisy, *NAMES, wide=True)
     other = write(tmp_path / "other.csv", again[::-1], NAMES[0][::-1], NAMES[1], wide=True)
     law = ["--law", "discrete-gaussian sigma=3"]

@@ -65,11 +65,9 @@ def judged(number, target, how, size, path, home):
     after = listing(home / "input")
     changed = [name for name in before if before[name] != after.get(name)]
     written = [name for own in ("elsewhere", "cwd") for name in listing(home / own) if name != "canary.csv"]
-    if written:
-        return _defect(found, "wrote elsewhere", f"{written}")
-    if not target.goes_on and after != before:
-        return _defect(found, "changed its file", f"{changed}")
-    if target.goes_on and found.verdict == "refused" and changed:
+    if written or (after != before and not target.goes_on):
+        return _defect(found, "wrote elsewhere" if written else "changed its file", f"{written or changed}")
+    if changed and found.verdict == "refused":
         return _defect(found, "changed a journal that it refused", found.message)
     return found
 
@@ -83,14 +81,15 @@ def _outcome(number, target, how, size, ended):
     for own in ended.told:
         last |= own
     found = Outcome(number, target.name, how, size=size, **last)
-    if ended.hung:
-        return _defect(found, "hung", "it waited for something for ever")
-    if found.seconds > (target.cpu_seconds or CPU_SECONDS):
-        return _defect(found, "time", f"{found.seconds:.1f} s of processor time; {found.message:.200}")
-    if ended.signal:
-        return _defect(found, f"signal {ended.signal}", f"after {ended.seconds:.1f} s and {ended.megabytes:.0f} MB")
-    if found.megabytes > MEGABYTES and target.cpu_seconds is None:
-        return _defect(found, "memory", f"{found.megabytes:.0f} MB; {found.message:.200}")
+    took = f"{found.seconds:.1f} s and {found.megabytes:.0f} MB; {found.message:.200}"
+    for wrong, sort in (
+        (ended.hung, "hung"),
+        (found.seconds > (target.cpu_seconds or CPU_SECONDS), "time"),
+        (ended.signal, f"signal {ended.signal}"),
+        (found.megabytes > MEGABYTES and target.cpu_seconds is None, "memory"),
+    ):
+        if wrong:
+            return _defect(found, sort, took)
     return found
 
 

@@ -59,7 +59,6 @@ def in_child(task):
 
 
 def _run(task, pipe):
-
     def tell(message):
         left = json.dumps(message).encode() + b"\n"
         while left:

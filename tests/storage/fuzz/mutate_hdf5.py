@@ -55,9 +55,9 @@ def retype(rng, file):
         kind = one(rng, _TYPES)
     new = file.create_dataset(name, shape, dtype=kind)
     new.attrs.update(attributes)
+    scales = [item for item in _walk(file, h5py.Dataset) if item.is_scale and item.parent == new.parent]
     for i, count in enumerate(shape):
-        scales = [item for item in _walk(file, h5py.Dataset) if item.is_scale and item.shape == (count,)]
-        for scale in [item for item in scales if item.parent == new.parent][:1]:
+        for scale in [item for item in scales if item.shape == (count,)][:1]:
             new.dims[i].attach_scale(scale)
     new[...] = old
 
@@ -145,12 +145,12 @@ def _heap_lengths(rng, path):
     for at in places if rng.random() < 0.2 else [one(rng, places)]:
         raw[at : at + 4] = struct.pack("<I", one(rng, [0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1]))
     path.write_bytes(raw)
+    return "HDF5: lengths in heaps"
 
 
 def mutate_hdf5(rng, path):
     if rng.random() < 0.1:
-        _heap_lengths(rng, path)
-        return "HDF5: lengths in heaps"
+        return _heap_lengths(rng, path)
     change = one(rng, _CHANGES)
     with h5py.File(path, "r+") as file:
         how = change(rng, file)

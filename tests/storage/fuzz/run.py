@@ -52,11 +52,9 @@ def _warm_up(shelf, folder):
             again = partial(target.read, shelf / specimen)
             try:
                 target.check(again(), again, home / "output")
-            except Refused as refusal:
-                if "unknown" not in str(refusal):  # the hyperparameter by which `bayesdp fit` ends
-                    raise RuntimeError(f"{target.name} refuses the valid {specimen}: {refusal}") from None
             except (ValueError, OSError, Defect) as error:
-                raise RuntimeError(f"{target.name} does not accept the valid {specimen}: {error}") from error
+                if not isinstance(error, Refused) or "unknown" not in str(error):  # the hyperparameter of `bayesdp fit`
+                    raise RuntimeError(f"{target.name} does not accept the valid {specimen}: {error}") from error
             finally:
                 os.chdir(back)
     shutil.rmtree(folder)
@@ -85,10 +83,10 @@ def main(argv=None):
     if args.json is not None:
         args.json.write_text("".join(json.dumps(asdict(own)) + "\n" for own in outcomes), encoding="utf-8")
     print(table(outcomes, str(folder)))
-    found = any(own.verdict == "defect" for own in outcomes)
-    if not found:
-        shutil.rmtree(folder)
-    return int(found)
+    if any(own.verdict == "defect" for own in outcomes):
+        return 1
+    shutil.rmtree(folder)
+    return 0
 
 
 if __name__ == "__main__":

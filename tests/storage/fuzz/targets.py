@@ -86,7 +86,6 @@ Known = namedtuple("Known", "name target specimen change")
 
 
 def _digits(*place):
-
     def run(path):
         source = path / "DATA.noise.json"
         known = json.loads(source.read_text(encoding="utf-8"))
