@@ -146,6 +146,7 @@ FREE = {"writer", "name", "names", "relation", "caveats", "person", "labels", "g
 DEFAULTS = {"neighbours", "norm", "sensitivity", "sweeps", "convention", "calibration", "delta", "person", "determined_complete",
             "invariants", "total_loss", "query", "cell", "groups", "size", "about", "record", "sampler"}  # fmt: skip
 """What may be left out of a description: then it has its usual value, which must fit the rest."""
+QUICK = ("lattice", "several", "lattice Laplace, l1")  # the other kinds take some seconds each
 
 
 def accepted(told, make, spared, *errors):
@@ -158,9 +159,9 @@ def accepted(told, make, spared, *errors):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("kind", ["lattice", "several", "lattice Laplace, l1", *(
-    pytest.param(name, marks=pytest.mark.slow) for name in COUNTED | EXAMPLES
-)])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind", [*QUICK, *(pytest.param(own, marks=pytest.mark.slow) for own in [*COUNTED, *EXAMPLES] if own not in QUICK)]
+)
 def test_every_field_of_a_description(kind):
     """A reader may accept words, and a release that says again just what the description says; some kinds take long."""
     release = (COUNTED | EXAMPLES)[kind]()
