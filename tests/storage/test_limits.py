@@ -173,7 +173,7 @@ FILES = {
     "fixed.nc": (_release, "extra0 and what comes before it declare", _scales("S1000000", 100, 10, 1)),
     "bomb.nc": (_release, "measured_0 is damaged, or unpacks to more", _released(_bomb)),
     "attributes.nc": (_release, "county has more than 500 attributes", _many(
-        lambda file, i: file["county"].attrs.create(f"a{i}", np.int8(1)), 6000)),
+        lambda file, i: file["county"].attrs.create(f"a{i}", np.int8(1)), 1000)),
     "variables.nc": (read_table, "more than 1000 variables", _many(lambda file, i: file.create_dataset(f"v{i}", data=0), 1200)),
     "groups.nc": (_draws, "more than 100 groups", _many(lambda file, i: file.create_group(f"g{i}"), 400)),
     "wide_chunks.nc": (_release, "wide_chunks.nc: ", _released(_wide_chunks)),

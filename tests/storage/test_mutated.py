@@ -239,12 +239,13 @@ def test_a_composition_of_any_mechanism_with_any_is_never_refused():
     assert with_guarantee > 3 * len(made) // 2
 
 
+LONG = ("truncated Gaussian",)  # each number is calibrated again
 WITHOUT_EFFECT = {"relation", "caveats", "paper_sensitivity", "changed", "largest"}
 """Words; of clipped noise, and what is said of the paper where its convention is not taken: another value gives the same noise."""
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("kind", STATISTICS)
+@pytest.mark.parametrize("kind", [pytest.param(own, marks=[pytest.mark.slow] * (own in LONG)) for own in STATISTICS])
 def test_every_number_of_a_guarantee_of_statistics(kind):
     release = STATISTICS[kind]()
     told = plain(release.guarantee.to_dict())
