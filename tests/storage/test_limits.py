@@ -184,9 +184,9 @@ FILES = {
         path, 6, 10, list("abcdef"), "a,b,c,d,e,f,value\n0,0,0,0,0,0,1\n")),
     "parts.csv": (_release, "parts with .* answers, too many", lambda path: _columns(
         path, 6, 10, [], "value\n1\n", invariants={"kind": "stack", "parts": [{"kind": "total"}] * 400})),
-    "equal_rows.parquet": (read_measurements, "equal_rows.parquet: reading it takes more than", _rows("1", 10_000_000, 0)),
+    "equal_rows.parquet": (read_measurements, "equal_rows.parquet: reading it takes more than", _rows("10001", 10_000_000, 0)),
     "long_geocode.parquet": (read_measurements, "parquet: geocode of 10000003 characters", _rows("1" * 10_000_000, 65_536, 2)),
-    "long_value.parquet": (read_measurements, "parquet: reading it takes more than [0-9]* bytes", _rows("1", 1, 60_000_000)),
+    "long_value.parquet": (read_measurements, "parquet: reading it takes more than [0-9]* bytes", _rows("10001", 1, 60_000_000)),
     "wide.csv": (partial(_wide, dims=["area", "name"]), "read", _wide_numbers("area", lambda i: f"n{i}", 90_000)),
     "levels.csv": (lambda path: read_office_csv(path, levels={"upper": path.with_suffix(".upper.csv")}), "read", _levels),
     "long_label.csv": (read_table, "one of the 80001 labels of 'a' has 100000 characters", _text(
