@@ -28,9 +28,8 @@ class Watch:
         """Unless a function of some files is at work: the child's, or a compiler, which writes sources and caches."""
         if found := self._found(event, arguments):
             files = _GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS
-            if not any(
-                own in frame.f_code.co_filename for frame, _ in traceback.walk_stack(sys._getframe()) for own in files
-            ):
+            at_work = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(sys._getframe())]
+            if not any(own in name for name in at_work for own in files):
                 self.seen.append(found)
 
     def _found(self, event, arguments):
