@@ -81,9 +81,9 @@ def test_import_takes_declared_totals_as_measurements_and_matches_those_of_a_fur
     other = write(tmp_path / "other.csv", again[::-1], NAMES[0][::-1], NAMES[1], wide=True)
     law = ["--law", "discrete-gaussian sigma=3"]
     declared = ["--dims", "Geo,kind", "--total", "Geo=Total", "--total", "kind=Total"]
-    command = ["import", str(one), *law, "--noisy", str(other), *law, *declared, "-o", str(tmp_path / "r.nc")]
+    command = ["import", str(one), *law, "--noisy", str(other), *law, *declared, "-o", str(tmp_path / "s.nc")]
     assert main(command) == 0
-    parts = bdp.Release.from_netcdf(tmp_path / "r.nc").measurements
+    parts = bdp.Release.from_netcdf(tmp_path / "s.nc").measurements
     np.testing.assert_array_equal(parts[4].values, again[:-1, :-1])
     np.testing.assert_array_equal(parts[5].values, again[:-1, -1])
 
