@@ -1,7 +1,5 @@
 """The folder of the site's sources, from which its pages are imported as Sphinx does."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,10 +1,7 @@
 """Text, links and the keyboard's place can be told from their background, in the light and in the dark mode.
 
-Contrasts by the formula of the Web Content Accessibility Guidelines 2.2 (1.4.3: 4.5 for text; 1.4.11: 3 for the mark of focus),
-of the colours that the theme's style sheet and the site's own, which comes after it, give to their variables.
+Contrasts by the Web Content Accessibility Guidelines 2.2 (1.4.3: 4.5 for text; 1.4.11: 3 for the mark of focus).
 """
-
-from __future__ import annotations
 
 import re
 from pathlib import Path
@@ -19,47 +16,37 @@ TEXT = ("text-base", "text-muted", "heading", "link", "link-hover", "inline-code
 BACKGROUNDS = ("background", "surface", "on-background")
 
 
-def luminance(colour: str) -> float:
-    digits = colour[1:] if len(colour) == 7 else "".join(2 * own for own in colour[1:])
-    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def contrast(*pair):
+    luminance = []
+    for colour in pair:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * own for own in colour[1:])
+        parts = (int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        luminance.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(luminance) + 0.05) / (min(luminance) + 0.05)
 
 
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
-
-
-def colours(mode: str) -> dict[str, str]:
-    """Variables of a mode, as six or three digits; what refers to another variable is followed."""
+def colours(mode):
+    """The theme's variables of a mode, and the site's own after them, as digits; what refers to another one is followed."""
     text = THEME.read_text(encoding="utf-8") + OWN.read_text(encoding="utf-8")
-    found: dict[str, str] = {}
+    found = {}
     for selectors, block in re.findall(r"([^{}]*)\{([^{}]*)\}", text):
         if ":root" in selectors or re.search(rf"""\[data-theme=["']?{mode}["']?\]\s*$""", selectors.strip()):
             found |= dict(re.findall(r"(--[\w-]+)\s*:\s*([^;}]+)", block))
 
-    def followed(value: str) -> str:
+    def followed(value):
         inner = re.fullmatch(r"var\((--[\w-]+)\)", value.strip())
         return followed(found[inner[1]]) if inner else value.strip()
 
     return {name: followed(value) for name, value in found.items() if "color" in name or name == "--site-focus"}
 
 
-def test_the_formula_is_that_of_the_guidelines():
-    assert contrast("#000", "#ffffff") == pytest.approx(21.0)
-    assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.005)  # the grey that just fails
-
-
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_text_links_and_the_place_of_the_keyboard_can_be_seen(mode):
+    assert contrast("#000", "#ffffff") == pytest.approx(21.0)
+    assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.005)  # the grey that just fails
     own = colours(mode)
-    asked = {(f"--pst-color-{text}", 4.5) for text in TEXT} | {("--site-focus", 3.0)}
-    weak = {
-        (name, background): round(found, 2)
-        for name, least in asked
-        for background in BACKGROUNDS
-        if (found := contrast(own[name], own[f"--pst-color-{background}"])) < least
-    }
-    assert not weak
+    for name, least in {f"--pst-color-{text}": 4.5 for text in TEXT}.items() | {("--site-focus", 3.0)}:
+        for background in BACKGROUNDS:
+            assert contrast(own[name], own[f"--pst-color-{background}"]) >= least, (name, background)
     assert "outline: 3px solid var(--site-focus)" in OWN.read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """The sources of the site, without building it: every name has a page, every link and every See Also leads somewhere."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -51,7 +49,10 @@ def test_every_public_name_has_a_page(made):
     assert listed == {own for own in packages if (made / f"reference/{own}.rst").exists()}
 
 
-def test_every_law_has_its_page(made):
+def test_every_law_and_every_mechanism_has_its_page_and_laws_draw_themselves(made, tmp_path):
+    for name in ("discrete-laplace", "truncated-laplace", "lattice-laplace", "cell-key"):
+        assert name in law_pictures.draw(example_of(name), tmp_path / "law.svg")
+        assert "<svg" in (tmp_path / "law.svg").read_text()
     for name in PUBLIC_LAWS:
         law = registered_law(name)
         text = (made / f"reference/{laws.page(law)}.rst").read_text()
@@ -62,12 +63,7 @@ def test_every_law_has_its_page(made):
         assert re.search(r"PyMC distribution: :py:obj:`bayesdp\.(distributions|papers\.models)\.", text), name
         missing = [fact for fact in ("support", "mean", "variance") if fact not in law.__doc__.lower()]
         assert not missing, f"the docstring of {law.__name__} does not say its {missing}"
-    assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS), (
-        "docs/pages/publishers.py says who publishes data with each law"
-    )
-
-
-def test_every_mechanism_has_its_page_with_a_guarantee(made):
+    assert set(publishers.PUBLISHERS) == set(PUBLIC_LAWS)  # who publishes data with each law
     for name in mechanisms.public():
         assert name in examples.instances(), f"docs/pages/examples.py has no example of the mechanism {name}"
         text = (made / f"{examples.page(name).removeprefix('/made/')}.rst").read_text()
@@ -75,28 +71,17 @@ def test_every_mechanism_has_its_page_with_a_guarantee(made):
         assert examples.guarantee_text(examples.instances()[name]).splitlines()[0].strip() in text
 
 
-def test_the_command_line_is_the_parsers(made):
+def test_the_front_page_and_the_command_line_are_complete(made):
     text = (made / "command-line.md").read_text()
     [commands] = [own for own in parser()._actions if own.dest == "command"]
     for name in commands.choices:
         assert f"## `bayesdp {name}`" in text
         assert f"usage: bayesdp {name}" in text
-
-
-@pytest.mark.parametrize("name", ["discrete-laplace", "truncated-laplace", "lattice-laplace", "cell-key"])
-def test_laws_draw_themselves(tmp_path, name):
-    assert name in law_pictures.draw(example_of(name), tmp_path / "law.svg")
-    assert "<svg" in (tmp_path / "law.svg").read_text()
-
-
-def test_the_front_page_is_complete():
     text = (DOCS / "index.md").read_text(encoding="utf-8")
     [picture] = re.findall(r"```\{image\} /(\S+)\n:alt: (.{40,})", text)
     assert (DOCS / picture[0]).exists()
     assert text.count("{grid-item-card}") == 6
 
-
-# ------------------------------------------------------------------------------------------------------------- links
 
 PAGES = [*ROOT.glob("*.md"), *(path for path in DOCS.rglob("*.md") if not {"made", "_build"} & set(path.parts))]
 LINK = re.compile(r"(?<!`)\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\s*\[[^\]]+\]:\s+(\S+)", re.MULTILINE)
@@ -136,13 +121,11 @@ def wrong(page, link):
     return ""
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_leads_somewhere_and_notebooks_link_to_notebooks_only():
+    """The site has notebooks in another folder than the repository, with no pages beside them but those of notebooks."""
     found = [(page, link) for page in PAGES for link in links(without_code(page))]
-    cards = [
-        (page, f"{link}.md")
-        for page in PAGES
-        for link in re.findall(r"^:link: (how\S+)$", page.read_text(), re.MULTILINE)
-    ]
+    linked = re.compile(r"^:link: (how\S+)$", re.MULTILINE)
+    cards = [(page, f"{link}.md") for page in PAGES for link in linked.findall(page.read_text())]
     assert len(found) > 100
     assert len(cards) == 5
     assert not [f"{page}: {link} {why}" for page, link in found + cards if (why := wrong(page, link))]
@@ -151,18 +134,11 @@ def test_every_link_leads_somewhere():
     assert wrong(page, "../made/command-line.md") == "leads nowhere"
     assert wrong(page, "../FILES.md#no-such-heading") == "has no such heading"
     assert wrong(page, "../FILES.md#several-noisy-files") == ""
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.name)
-def test_notebooks_link_to_notebooks_only(path):
-    """The site has them in another folder than the repository, with no pages beside them but those of notebooks."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-    inside = [link for link in links(text) if not urlsplit(link).scheme]
-    assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()]
-
-
-# ---------------------------------------------------------------------------------------------------------- see also
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        inside = [link for link in links(text) if not urlsplit(link).scheme]
+        assert not [link for link in inside if link[0] in "/." or not (path.parent / link.split("#")[0]).exists()], path
 
 
 def objects():
@@ -178,16 +154,17 @@ def objects():
                 yield f"{full}.{member}", value, raw
 
 
+PACKAGES = ("bayesdp", "pymc", "arviz", "numpy", "scipy", "xarray", "pandas", "multiprocessing")
+
+
 def is_there(name, home):
     """Whether a name means something: in full, in the module it is written in, in a class, or in a public package."""
     first, *parts = name.split(".")
-    if first in ("bayesdp", "pymc", "arviz", "numpy", "scipy", "xarray", "pandas", "multiprocessing"):
+    if first in PACKAGES:
         starts = [import_module(first)]
     else:
-        starts, parts = (
-            [sys.modules[home.__module__], home, *map(import_module, reference._packages())],
-            [first, *parts],
-        )
+        starts = [sys.modules[home.__module__], home, *map(import_module, reference._packages())]
+        parts = name.split(".")
     for value in starts:
         for part in parts:
             inside = sys.modules.get(f"{value.__name__}.{part}") if inspect.ismodule(value) else None
@@ -198,13 +175,10 @@ def is_there(name, home):
 
 
 def test_every_see_also_is_there():
-    looked_at = [
-        (full, name, home)
-        for full, home, value in objects()
-        if "See Also" in (text := inspect.getdoc(value) or "")
-        for names, _ in NumpyDocString(text)["See Also"]
-        for name, _ in names
-    ]
+    looked_at = []
+    for full, home, value in objects():
+        if "See Also" in (text := inspect.getdoc(value) or ""):
+            looked_at += [(full, name, home) for names, _ in NumpyDocString(text)["See Also"] for name, _ in names]
     assert len(looked_at) > 100
     assert not [f"{full}: {name}" for full, name, home in looked_at if not is_there(name, home)]
     assert not is_there("bayesdp.noise.NoSuchLaw", bayesdp.Release)

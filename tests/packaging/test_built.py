@@ -1,19 +1,18 @@
-"""The sdist and the wheel, installed as users install them: into an empty environment, without and with each extra.
+"""The sdist and the wheel, installed as users install them, without and with each extra; and a source tree that is not installed.
 
-What is installed comes from the package index at the versions of the lock (which a cache of uv may have already); there is
-no other use of the network.
+What is installed comes from the package index, or a cache of uv, at the versions of the lock: no other use of the network.
 """
-
-from __future__ import annotations
 
 import email
 import os
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,26 +20,23 @@ import pytest
 import bayesdp
 
 pytestmark = pytest.mark.system
-
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-FIT = """
+HEAD = """
 import pymc as pm, bayesdp as bdp
-table = {"county": ["Alpha", "Beta", "Gamma"]}
+table = {"county": ["Alpha", "Beta", "Gamma"]}"""
+FIT = f"""{HEAD}
 release = bdp.LatticeLaplace(bdp.Invariants(bdp.Totals(table)), epsilon=1.0).release([30, 8, 3], rng=1)
 with pm.Model(coords=table):
     bdp.observe(release, bdp.FlatCounts("x", dims="county"))
     tree = bdp.sample(draws=100, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
-assert tree.posterior["x"].sizes == {"chain": 2, "draw": 100, "county": 3}
+assert tree.posterior["x"].shape == (2, 100, 3)
 assert (tree.posterior["x"].sum("county") == 41).all()
 """
 """The total is exact, so that every draw has it."""
-
 WITH = {
-    "nutpie": ("nutpie", """
-import pymc as pm, bayesdp as bdp
-table = {"county": ["Alpha", "Beta", "Gamma"]}
+    "nutpie": ("nutpie", f"""{HEAD}
 measured = [bdp.Measured(bdp.Identity(table), [0.2, 0.5, 0.3], bdp.noise.Laplace(0.1))]
 release = bdp.Release.from_published(table, measured, about="statistics")
 with pm.Model(coords=table):
@@ -72,30 +68,30 @@ release = CovarianceRelease(matrix, np.ones((3, 3)), [9.0] * 3, 50, ("x", "y", "
 assert not release.is_positive_definite
 assert np.linalg.eigvalsh(release.repaired())[0] > 0
 """),
-    "census": ("pyarrow", """
-import bayesdp as bdp, pyarrow.parquet as parquet
+    "census": ("pyarrow", f"""{HEAD}
+import pyarrow.parquet as parquet
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-table = {"tract": ["a", "b"], "age": ["young", "old"]}
-measured = [bdp.Measured(bdp.Identity(table), [[3, 8], [0, 5]], bdp.noise.DiscreteGaussian(sigma=2.0))]
+measured = [bdp.Measured(bdp.Identity(table), [3, 8, 5], bdp.noise.DiscreteGaussian(sigma=2.0))]
 release = bdp.Release.from_published(table, measured, [bdp.Exact(bdp.Totals(table), 15)])
 prior = FixedNegativeBinomial(mean=4.0, shape=1.0)
 bdp.fit_hierarchy(release, prior, draws=200, tables=10, tables_path="tables.parquet", random_seed=1, quiet=True)
-tables = parquet.read_table("tables.parquet").to_pandas()
-assert set(tables.groupby("table")["count"].sum()) == {15}
+assert set(parquet.read_table("tables.parquet").to_pandas().groupby("table")["count"].sum()) == {{15}}
 """),
 }  # fmt: skip
 """The module that each extra brings in, and a program that needs it."""
 
 
-def _run(*command: str | Path, cwd: Path) -> str:
-    left_out = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+LEFT_OUT = ("PYTHONPATH", "NUMBA_CACHE_DIR", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+
+
+def _run(*command, cwd, env=ENVIRONMENT):
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def _build(source: Path, target: Path, kind: str) -> Path:
+def _build(source, target, kind):
     """Build with the backend that is installed beside the tests: nothing is fetched."""
     _run(sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", target, cwd=source)
     (built,) = target.glob("*.whl" if kind == "wheel" else "*.tar.gz")
@@ -103,36 +99,25 @@ def _build(source: Path, target: Path, kind: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
+def wheel(tmp_path_factory):
     return _build(ROOT, tmp_path_factory.mktemp("wheel"), "wheel")
 
 
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory) -> Path:
-    return _build(ROOT, tmp_path_factory.mktemp("sdist"), "sdist")
-
-
-def _contents(wheel: Path) -> dict[str, bytes]:
+def _contents(wheel):
     with zipfile.ZipFile(wheel) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_the_sdist_builds_a_wheel_with_the_same_files(wheel, sdist, tmp_path):
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (source,) = tmp_path.iterdir()
+def test_the_sdist_builds_a_wheel_with_the_same_files_that_says_what_it_is(wheel, tmp_path):
+    with tarfile.open(_build(ROOT, tmp_path, "sdist")) as archive:
+        archive.extractall(tmp_path / "source", filter="data")
+    (source,) = (tmp_path / "source").iterdir()
     assert source.name == f"bayesdp-{bayesdp.__version__}"
-    again = _contents(_build(source, tmp_path / "dist", "wheel"))
-    first = _contents(wheel)
-    assert again.keys() == first.keys()
-    assert [name for name in first if first[name] != again[name]] == []
+    assert _contents(_build(source, tmp_path / "dist", "wheel")) == _contents(wheel)
     # What somebody needs who goes on from the sdist alone: to install from the lock, to test, to build the site.
     needed = ("Makefile", "requirements.lock", "conftest.py", "tests/packaging/test_built.py", "docs/conf.py", "NOTICE")
     assert not [kept for kept in needed if not (source / kept).is_file()]
     assert not (source / "docs" / "made").exists()
-
-
-def test_the_wheel_says_what_it_is(wheel):
     named = {Path(name).name: content for name, content in _contents(wheel).items() if ".dist-info/" in name}
     about = email.message_from_bytes(named["METADATA"])
     assert about["Version"] == bayesdp.__version__
@@ -144,12 +129,12 @@ def test_the_wheel_says_what_it_is(wheel):
 
 
 @pytest.fixture(scope="module")
-def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
+def environment(wheel, tmp_path_factory):
     """Make an environment with the wheel and one extra, or none, and nothing else; give its folder of programs."""
     if not UV.is_file():
         pytest.skip("needs uv beside the tests' Python; `make install` puts it there")
 
-    def make(extra: str) -> Path:
+    def make(extra):
         folder = tmp_path_factory.mktemp("environment")
         _run(UV, "venv", "--quiet", "--python", sys.executable, folder / "env", cwd=folder)
         python = folder / "env" / "bin" / "python"
@@ -160,8 +145,7 @@ def environment(wheel, tmp_path_factory) -> Callable[[str], Path]:
     return make
 
 
-def _extras_in(programs: Path, folder: Path) -> set[str]:
-    """The extras whose packages can be imported."""
+def _extras_in(programs, folder):
     modules = {extra: module for extra, (module, _) in WITH.items()}
     asked = f"from importlib.util import find_spec; print(*[n for n, m in {modules!r}.items() if find_spec(m)])"
     return set(_run(programs / "python", "-c", asked, cwd=folder).split())
@@ -187,3 +171,40 @@ def test_with_an_extra_what_needs_it_runs(environment, tmp_path, extra):
     programs = environment(extra)
     assert extra in _extras_in(programs, tmp_path)
     _run(programs / "python", "-W", "error::UserWarning:bayesdp", "-c", WITH[extra][1], cwd=tmp_path)
+
+
+# The dependencies are found as they are installed; whatever makes bayesdp importable from there (an editable install,
+# with its metadata) is left out, by -S and by a folder of links to everything else.
+SAMPLE = f"""{FIT}
+import importlib.metadata
+assert "bayesdp" not in [own.name for own in importlib.metadata.distributions()], "bayesdp is installed: nothing is shown"
+assert tree.attrs["bayesdp_version"] == bdp.__version__
+release.to_netcdf("release.nc")
+assert bdp.Release.from_netcdf("release.nc") == release
+bdp.report.report(tree, "report.html")
+print(bdp.__file__)
+"""
+
+
+def test_sampling_files_and_the_report_need_no_installed_package(tmp_path):
+    (others := tmp_path / "dependencies").mkdir()
+    for found in Path(sysconfig.get_path("purelib")).iterdir():
+        if not re.match(r"_*(editable.*)?bayesdp", found.name, re.IGNORECASE) and found.suffix != ".pth":
+            (others / found.name).symlink_to(found)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(others)]), "PYTHONSAFEPATH": "1"}
+    python = partial(_run, sys.executable, "-S", cwd=tmp_path, env=environment)
+    assert Path(python("-c", SAMPLE).strip()) == Path(bayesdp.__file__)
+    assert f"bayesdp {bayesdp.__version__}" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert python("-m", "bayesdp", "--version") == f"bayesdp {bayesdp.__version__}\n"
+
+
+def test_nothing_asks_for_the_metadata_of_bayesdp():
+    """The package asks for the versions of its dependencies by name, and says its own by `__version__`."""
+    asked, named = re.compile(r"\b(?:version|metadata|distribution|files|requires)\(\s*([^)]*)\)"), []
+    for path in (
+        own for folder in "bayesdp benchmarks models notebooks docs".split() for own in (ROOT / folder).rglob("*.py")
+    ):
+        if "importlib.metadata" in (text := path.read_text(encoding="utf-8")):
+            named += [(path, own) for own in asked.findall(text)]
+    assert named  # the pattern finds something
+    assert not [own for own in named if re.search(r"bayesdp|__package__|__name__", own[1])]

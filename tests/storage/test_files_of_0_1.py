@@ -1,7 +1,5 @@
 """Files that version 0.1 wrote are read, with the same content: the promise of docs/POLICY.md."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
@@ -14,29 +12,25 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.noise import TruncatedLaplace
 from bayesdp.streaming import fitting
-from tests.storage.examples import EXAMPLES, lattice
+from tests.golden import differences
+from tests.storage.examples import EXAMPLES, STATISTICS, lattice
 from tests.streaming.cases import FRAME, PRIOR, small_release
 
 FOLDER = Path(__file__).parents[1] / "data" / "written_by_0_1"
 """Files that were written once, while 0.1.0 was made; a later version that writes other files gets a folder of its own."""
-
-STATISTICS = StatisticRelease([0.37, 0.9], TruncatedLaplace(0.04, (0.0, 1.0)), ("share", "other"))
 OF_RUN = json.loads((FOLDER / "run" / "run.json").read_text(encoding="utf-8"))["run"]
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_releases_are_those_that_were_written(example):
-    expected = EXAMPLES[example]()
-    release = bdp.Release.from_netcdf(FOLDER / f"{example.replace(' ', '_')}.nc")
-    assert release == expected
-    assert release.guarantee == expected.guarantee
-    assert str(release) == str(expected)
-
-
-def test_a_release_of_statistics_is_the_one_that_was_written():
+def test_releases_are_those_that_were_written_in_small_files_of_0_1():
+    for name, expected in {own: make() for own, make in EXAMPLES.items()}.items():
+        release = bdp.Release.from_netcdf(FOLDER / f"{name.replace(' ', '_')}.nc")
+        assert release == expected
+        assert release.guarantee == expected.guarantee
+        assert str(release) == str(expected)
     assert StatisticRelease.from_netcdf(FOLDER / "statistics.nc") == STATISTICS
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 1_500_000
+    assert OF_RUN["bayesdp"].startswith("0.1.0")
 
 
 @pytest.mark.parametrize(("name", "release"), [("sampled", lattice), ("streamed", small_release)])
@@ -50,61 +44,21 @@ def test_posteriors_have_their_draws_release_and_summary(name, release, capsys):
         np.testing.assert_array_equal(answers, np.broadcast_to(exact.values, answers.shape))
     stored = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     main(["summary", str(FOLDER / f"{name}.nc"), "--format", "json"])
-    _assert_close(json.loads(capsys.readouterr().out), stored)
+    found = json.loads(capsys.readouterr().out)
+    assert [own for own in differences(found, stored, rtol=1e-10) if not own.endswith("only now")] == []
 
 
-def _assert_close(found, stored):
-    """Whatever was said is said, numbers to ten digits; new entries may be there as well."""
-    if isinstance(stored, dict):
-        assert stored.keys() <= found.keys()
-        for key, value in stored.items():
-            _assert_close(found[key], value)
-    elif isinstance(stored, list):
-        assert len(found) == len(stored)
-        for one, other in zip(found, stored, strict=True):
-            _assert_close(one, other)
-    elif isinstance(stored, float):
-        assert found == pytest.approx(stored, rel=1e-10, abs=1e-10)
-    else:
-        assert found == stored
-
-
-@pytest.fixture
-def run(tmp_path):
-    """A copy of the folder of a run that has ended: reading it writes into it."""
-    return shutil.copytree(FOLDER / "run", tmp_path / "run")
-
-
-def fitted(folder):
-    """The run of a hierarchy whose folder is stored goes on."""
-    record = {"x": bdp.Identity(FRAME)}
-    given = {
-        "draws": 40,
-        "tune": 20,
-        "chains": 2,
-        "random_seed": 7,
-        "quiet": True,
-        "progressbar": False,
-        "record": record,
-    }
-    return bdp.fit_hierarchy(small_release(), PRIOR, **given, journal=folder, resume=True)
-
-
-def test_a_run_folder_in_the_form_of_then_is_refused(run, monkeypatch):
-    """With what a run says of itself as it was then: states were kept in another form, which was never released."""
-    monkeypatch.setattr(fitting, "fingerprint", lambda **_: OF_RUN)
-    with pytest.raises(ValueError, match="is of another run: it was written in the form 1"):
-        fitted(run)
-
-
-def test_another_version_does_not_go_on_with_it_and_names_both(run, monkeypatch):
-    monkeypatch.setattr(bdp, "__version__", "0.2.0")
-    with pytest.raises(ValueError, match=rf"another version of bayesdp \({OF_RUN['bayesdp']}\).* this one \(0\.2\.0\)"):
-        fitted(run)
+def test_another_version_does_not_go_on_with_it_and_names_both_and_another_form_is_refused(tmp_path, monkeypatch):
+    """A form is another one with what a run says of itself as it was then: states were kept as they never were in a release."""
+    run = shutil.copytree(FOLDER / "run", tmp_path / "run")  # reading it writes into it
+    length = {"draws": 40, "tune": 20, "chains": 2, "record": {"x": bdp.Identity(FRAME)}, "random_seed": 7}
+    given = {**length, "quiet": True, "progressbar": False, "journal": run, "resume": True}
+    for where, name, value, message in (
+        (bdp, "__version__", "0.2.0", rf"another version of bayesdp \({OF_RUN['bayesdp']}\).* this one \(0\.2\.0\)"),
+        (fitting, "fingerprint", lambda **_: OF_RUN, "is of another run: it was written in the form 1"),
+    ):
+        monkeypatch.setattr(where, name, value)
+        with pytest.raises(ValueError, match=message):
+            bdp.fit_hierarchy(small_release(), PRIOR, **given)
+        monkeypatch.undo()
     assert {path.name for path in (FOLDER / "run").iterdir()} <= {path.name for path in run.iterdir()}
-
-
-def test_the_files_are_small_and_of_0_1():
-    files = [path for path in FOLDER.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 1_500_000
-    assert OF_RUN["bayesdp"].startswith("0.1.0")

@@ -1,8 +1,7 @@
 """A release as one CSV file with noise.json: what is written is what is read, and what is wrong is named by its place."""
 
-from __future__ import annotations
-
 import copy
+import csv
 import json
 from contextlib import nullcontext
 
@@ -10,33 +9,26 @@ import fastjsonschema
 import jsonschema
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import bayesdp as bdp
+from bayesdp import Exact, Identity, LinearQuery, Margins, Measured, Release, Totals
 from bayesdp.consistency import PostProcessedWarning
-from bayesdp.measurements import Exact, Measured
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
-from bayesdp.release import Release
 from bayesdp.storage.noise_json import noise_json_schema
-from tests.storage.examples import lattice, several
+from bayesdp.tables import csv_label, label_of_csv, read_table
+from tests.nasty import LABELS, obeyed
+from tests.storage.examples import lattice, several, write_columns
 
 TABLE = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
 CSV = "county,education,noisy,total\nAlpha,Low,12,\nAlpha,High,,\nBeta,Low,-3,\nBeta,High,7,\n*,,,30\n"
+NOISY = {"column": "noisy", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 5.0}}
+NOISY["not_published"] = [{"by": {"county": "Alpha", "education": "High"}}]
+COUNTIES = {"name": "county", "labels": ["Alpha", "Beta"], "total": "*"}
 SIDECAR = {
     "noise_json": 1,
-    "table": {
-        "dimensions": [
-            {"name": "county", "labels": ["Alpha", "Beta"], "total": "*"},
-            {"name": "education", "labels": ["Low", "High"]},
-        ]
-    },
-    "measured": [
-        {
-            "column": "noisy",
-            "query": {"kind": "cells"},
-            "law": {"law": "discrete-gaussian", "sigma": 5.0},
-            "not_published": [{"by": {"county": "Alpha", "education": "High"}}],
-        }
-    ],
+    "table": {"dimensions": [COUNTIES, {"name": "education", "labels": ["Low", "High"]}]},
+    "measured": [NOISY],
     "exact": [{"column": "total", "query": {"kind": "total"}}],
 }
 
@@ -53,45 +45,40 @@ def files(tmp_path):
     return read
 
 
-def test_a_file_written_by_hand(files):
-    """The oracle is typed: what the two files say is this release."""
+def test_files_written_by_hand_and_numbers_that_were_rounded(files):
+    """The oracle is typed. Cells, margins of a group and the total may stand in one column, each under its own law, in any order."""
     law, missing = bdp.noise.DiscreteGaussian(5.0), [("Alpha", "High")]
     cells = Measured(Identity(TABLE), [[12, np.nan], [-3, 7]], law, unmeasured=missing)
     expected = Release.from_published(TABLE, [cells], [Exact(Totals(TABLE), 30)])
     assert files() == expected
-    assert files(measured=[{**SIDECAR["measured"][0], "not_published": "blank"}]) == expected
-
-
-def test_one_column_with_cells_margins_and_groups(files):
-    """Cells, margins of a group and the total stand in one column, each under its own law."""
+    assert files(measured=[{**NOISY, "not_published": "blank"}]) == expected
     csv = "state,county,n\nIL,a,4\nIL,b,5\n,c,6\nIL,,10\nIN,,7\n,,15\n"
-    table = {
-        "dimensions": [{"name": "county", "labels": ["a", "b", "c"]}],
-        "groups": [{"name": "state", "dimension": "county", "labels": ["IL", "IL", "IN"]}],
-    }
+    states = {"name": "state", "dimension": "county", "labels": ["IL", "IL", "IN"]}
+    table = {"dimensions": [{"name": "county", "labels": ["a", "b", "c"]}], "groups": [states]}
     sums = {"kind": "stack", "parts": [{"kind": "margin", "by": ["state"]}, {"kind": "total"}]}
-    measured = [
-        {"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-laplace", "b": 2}},
-        {"column": "n", "query": sums, "law": {"law": "discrete-laplace", "b": 1}},
-    ]
+    asked = ({"kind": "cells"}, 2), (sums, 1)
+    measured = [{"column": "n", "query": own, "law": {"law": "discrete-laplace", "b": b}} for own, b in asked]
     release = files(csv, table=table, measured=measured, exact=[])
     assert [own.values.tolist() for own in release.measurements] == [[4, 5, 6], [10, 7, 15]]
     assert [own.law for own in release.measurements] == [bdp.noise.DiscreteLaplace(2), bdp.noise.DiscreteLaplace(1)]
     assert release.measurements[1].query.names == ["state=IL", "state=IN", "total"]
     with pytest.raises(ValueError, match=r"line 4, column 'state': state of county=c is 'IN', got 'IL'"):
         files(csv.replace(",c,", "IL,c,"), table=table, measured=measured, exact=[])
-
-
-def test_margins_of_three_dimensions_by_hand(files):
-    """Every kept set has lines of its own, whatever the order in which `by` names it."""
     table = {"dimensions": [{"name": name, "labels": ["x", "y"]} for name in "abc"]}
     measured = [{"column": "n", "query": {"kind": "margin", "by": ["c", "a"]}, "law": {"law": "laplace", "b": 1}}]
     release = files("c,a,n\nx,x,0\nx,y,1\ny,x,2\ny,y,3\n", table=table, measured=measured, exact=[])
     assert release.measurements[0].query == Margins({name: ["x", "y"] for name in "abc"}, ["a", "c"])
     assert release.measurements[0].values.tolist() == [[0, 2], [1, 3]]
+    labels = [f"a{i}" for i in range(60)]
+    csv = "area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels))
+    table = {"dimensions": [{"name": "area", "labels": labels}]}
+    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}]
+    with pytest.warns(PostProcessedWarning):
+        files(csv, table=table, measured=measured, exact=[])
 
 
-def test_guarantee_mechanism_and_notes_travel(tmp_path):
+def test_linear_queries_groups_and_notes_travel_and_a_query_that_asks_twice_is_refused(tmp_path):
+    """The answer is by state and year, whatever the order of the columns: the numbers are typed."""
     release = lattice()
     release.to_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
     again = Release.from_csv(tmp_path / "a.csv", noise=tmp_path / "b.json")
@@ -102,50 +89,44 @@ def test_guarantee_mechanism_and_notes_travel(tmp_path):
     assumed = Exact(Totals(TABLE), 40, "<=", assumption="suppressed because it was small")
     Release.from_published(TABLE, exact=[assumed]).to_csv(tmp_path / "DATA.csv")
     assert Release.from_csv(tmp_path / "DATA.csv").exact == (assumed,)
-
-
-def test_a_linear_query_with_a_unit_and_a_dimension_called_answer(tmp_path):
     table = {"answer": ["yes", "no"], "measured_0": [1, 2]}
     query = LinearQuery.of_values(table, [[0.5, 1.5, 0.0, 2.0]], ["income"])
     noisy = Measured(query, [7], bdp.noise.DiscreteGaussian(3.0))
     release = Release.from_published(table, [noisy], [Exact(Totals(table), 9)])
-    release.to_csv(tmp_path / "DATA.csv")
+    release.to_csv(tmp_path / "DATA.csv", overwrite=True)
     header = (tmp_path / "DATA.csv").read_text().splitlines()[0]
     assert header == "answer,measured_0,answer_,measured_0_,exact_0"
     assert Release.from_csv(tmp_path / "DATA.csv") == release
-
-
-def test_a_query_that_one_csv_file_does_not_keep(tmp_path):
+    table = {"county": ["a", "b", "c"], "state": ("county", ["IL", "IL", "IN"]), "year": [1990, 2000]}
+    by_state = Margins(table, ["state", "year"])
+    release = Release.from_published(table, [Measured(by_state, [[1, 2], [3, 4]], bdp.noise.DiscreteLaplace(2.0))])
+    release.to_csv(tmp_path / "DATA.csv", overwrite=True)
+    lines = (tmp_path / "DATA.csv").read_text().splitlines()
+    assert lines == ["county,year,state,measured_0", ",1990,IL,1", ",2000,IL,2", ",1990,IN,3", ",2000,IN,4"]
+    assert Release.from_csv(tmp_path / "DATA.csv") == release
     twice = Totals(TABLE) + Totals(TABLE)
     release = Release.from_published(TABLE, [Measured(twice, np.array([3, 4]), bdp.noise.Laplace(2.0))])
     with pytest.raises(ValueError, match="asks twice for the same sum"):
-        release.to_csv(tmp_path / "DATA.csv")
-    assert list(tmp_path.iterdir()) == []
+        release.to_csv(tmp_path / "none.csv")
+    assert not list(tmp_path.glob("none*"))
 
 
-def test_what_is_there_stays(tmp_path):
-    several().to_csv(tmp_path / "DATA.csv")
-    before = (tmp_path / "DATA.csv").read_bytes(), (tmp_path / "DATA.noise.json").read_bytes()
+def test_a_noise_json_that_is_there_stays_and_two_files_that_do_not_belong_together_are_refused(tmp_path):
+    path, sidecar = tmp_path / "DATA.csv", tmp_path / "DATA.noise.json"
+    several().to_csv(path)
+    before = sidecar.read_bytes()
+    path.unlink()
     with pytest.raises(FileExistsError):
-        lattice().to_csv(tmp_path / "DATA.csv")
-    (tmp_path / "DATA.csv").unlink()
-    with pytest.raises(FileExistsError):
-        lattice().to_csv(tmp_path / "DATA.csv")
-    assert not (tmp_path / "DATA.csv").exists()
-    assert (tmp_path / "DATA.noise.json").read_bytes() == before[1]
-    lattice().to_csv(tmp_path / "DATA.csv", overwrite=True)
-    assert Release.from_csv(tmp_path / "DATA.csv") == lattice()
+        lattice().to_csv(path)
+    assert not path.exists()
+    assert sidecar.read_bytes() == before
     with pytest.raises(ValueError, match="noise must be another file"):
-        lattice().to_csv(tmp_path / "DATA.csv", noise=tmp_path / "DATA.csv")
-
-
-def test_two_files_that_do_not_belong_together(tmp_path):
-    lattice().to_csv(tmp_path / "DATA.csv")
-    path = tmp_path / "DATA.csv"
+        lattice().to_csv(path, noise=path)
+    lattice().to_csv(path, overwrite=True)
     path.write_text(path.read_text().replace("16", "17"))
     with pytest.raises(ValueError, match=r"not the file that .*DATA\.noise\.json is about.*\$\.data\.sha256"):
         Release.from_csv(path)
-    (tmp_path / "DATA.noise.json").unlink()
+    sidecar.unlink()
     with pytest.raises(FileNotFoundError, match=r"no file .*DATA\.noise\.json.*name it with noise="):
         Release.from_csv(path)
     with pytest.raises(FileNotFoundError, match=r"no file .*none\.csv"):
@@ -200,12 +181,24 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "value", "message"), WRONG)
-def test_what_is_wrong_is_named_by_its_place(path, value, message, tmp_path):
+def test_what_is_wrong_is_named_by_its_place_and_two_libraries_agree_on_the_schema(tmp_path):
     (tmp_path / "DATA.csv").write_text(CSV)
-    (tmp_path / "DATA.noise.json").write_text(json.dumps(_with(path, value)))
-    with pytest.raises(ValueError, match=message):
-        Release.from_csv(tmp_path / "DATA.csv")
+    described = [(json.dumps(_with(path, value)).encode(), message) for path, value, message in WRONG]
+    for content, told in ((b"{", "not valid JSON"), (b"{\xff}", "utf-8")):
+        described.append((content, rf"DATA\.noise\.json: .*{told}"))
+    for content, message in described:
+        (tmp_path / "DATA.noise.json").write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            Release.from_csv(tmp_path / "DATA.csv")
+    schema = noise_json_schema()
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+    fast = fastjsonschema.compile(schema, use_default=False)
+    refuses = pytest.raises(fastjsonschema.JsonSchemaValueException)
+    assert validator.is_valid(SIDECAR)
+    for changed in (_with(path, value) for path, value, _ in WRONG):
+        with nullcontext() if validator.is_valid(changed) else refuses:
+            fast(changed)
 
 
 LINES = [
@@ -222,67 +215,102 @@ LINES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new", "message"), LINES)
-def test_what_is_wrong_in_the_table_is_named_by_its_line(old, new, message, files):
-    assert old in CSV
+def test_what_is_wrong_in_the_table_is_named_by_its_line(files):
+    for old, new, message in LINES:
+        with pytest.raises(ValueError, match=message):
+            files(CSV.replace(old, new))
+    message = r"line 2, column 'noisy': .* is said to be a number of .*\[0\] and of .*\[1\]"
     with pytest.raises(ValueError, match=message):
-        files(CSV.replace(old, new))
-
-
-@pytest.mark.parametrize(("content", "message"), [(b"{", "not valid JSON"), (b"{\xff}", "utf-8")])
-def test_a_file_that_is_no_json(content, message, tmp_path):
-    (tmp_path / "DATA.csv").write_text(CSV)
-    (tmp_path / "DATA.noise.json").write_bytes(content)
-    with pytest.raises(ValueError, match=rf"DATA\.noise\.json: .*{message}"):
-        Release.from_csv(tmp_path / "DATA.csv")
-
-
-def test_a_field_cannot_be_two_numbers(files):
-    again = [*SIDECAR["measured"], {**SIDECAR["measured"][0], "name": "again"}]
-    with pytest.raises(
-        ValueError, match=r"line 2, column 'noisy': .* is said to be a number of .*\[0\] and of .*\[1\]"
-    ):
-        files(measured=again)
-
-
-def test_numbers_that_were_rounded_are_warned_of(files):
-    """A sidecar of somebody else may state a law that its numbers do not follow."""
-    labels = [f"a{i}" for i in range(60)]
-    csv = "area,n\n" + "".join(f"{label},{5 * (i % 7)}\n" for i, label in enumerate(labels))
-    table = {"dimensions": [{"name": "area", "labels": labels}]}
-    measured = [{"column": "n", "query": {"kind": "cells"}, "law": {"law": "discrete-gaussian", "sigma": 20}}]
-    with pytest.warns(PostProcessedWarning):
-        files(csv, table=table, measured=measured, exact=[])
-
-
-def test_the_size_of_a_table_is_checked_before_it_is_made(files):
-    labels = list(range(300))
-    table = {"dimensions": [{"name": f"d{i}", "labels": labels} for i in range(6)]}
+        files(measured=[NOISY, {**NOISY, "name": "again"}])
+    table = {"dimensions": [{"name": f"d{i}", "labels": list(range(300))} for i in range(6)]}
     with pytest.raises(ValueError, match=r"\$\.table: the table has 729000000000000 cells, more than the limit"):
         files(table=table)
 
 
-def test_the_schema_is_a_schema_and_two_libraries_agree_on_it():
-    schema = noise_json_schema()
-    jsonschema.Draft7Validator.check_schema(schema)
-    validator = jsonschema.Draft7Validator(schema)
-    fast = fastjsonschema.compile(schema, use_default=False)
-    assert validator.is_valid(SIDECAR)
-    for path, value, _ in WRONG:
-        changed = _with(path, value)
-        accepts = (
-            nullcontext() if validator.is_valid(changed) else pytest.raises(fastjsonschema.JsonSchemaValueException)
-        )
-        with accepts:
-            fast(changed)
+# Labels: neutral for spreadsheets, exact when read back.
+TEXTS = st.text(st.sampled_from("=+-@'\\\"\n\r\t,; \x1b\u202enxu0a"), min_size=1)
 
 
-def test_a_group_of_the_first_dimension_beside_the_second(tmp_path):
-    """The answer is by state and year, whatever the order of the columns: the numbers are typed."""
-    table = {"county": ["a", "b", "c"], "state": ("county", ["IL", "IL", "IN"]), "year": [1990, 2000]}
-    by_state = Margins(table, ["state", "year"])
-    release = Release.from_published(table, [Measured(by_state, [[1, 2], [3, 4]], bdp.noise.DiscreteLaplace(2.0))])
-    release.to_csv(tmp_path / "DATA.csv")
-    lines = (tmp_path / "DATA.csv").read_text().splitlines()
-    assert lines == ["county,year,state,measured_0", ",1990,IL,1", ",2000,IL,2", ",1990,IN,3", ",2000,IN,4"]
-    assert Release.from_csv(tmp_path / "DATA.csv") == release
+def of_labels(dim, labels):
+    frame = {dim: labels, "@g": (dim, [f"={i % 2}" for i in range(len(labels))])}
+    counts = np.arange(len(labels))
+    line = LinearQuery(frame, [[1, *[0] * (len(labels) - 1)]], ["-one\x1b"])
+    groups = Totals(frame, "@g") + line
+    numbers = {Identity(frame): counts - 2, groups: groups.apply(counts - 2) + 1}
+    measured = [Measured(query, own, bdp.noise.DiscreteGaussian(2.0)) for query, own in numbers.items()]
+    return Release.from_published(frame, measured, [Exact(Totals(frame), int(counts.sum()))])
+
+
+@pytest.mark.parametrize("dim", ["county", "=dim\n"])
+def test_cells_are_neutral_and_come_back(dim, tmp_path):
+    made = of_labels(dim, [*LABELS, -3, -2])
+    made.to_csv(tmp_path / "made.csv")
+    assert Release.from_csv(tmp_path / "made.csv") == made
+    for path in tmp_path.iterdir():
+        assert obeyed(path.read_text(encoding="utf-8")) == set(), path
+    text = (tmp_path / "made.csv").read_text(encoding="utf-8")
+    header, *rows = csv.reader(text.splitlines())
+    assert not [cell for row in [header, *rows] for cell in row if cell.startswith(("=", "+", "@", "\t", "\r"))]
+    cells = rows[: len(LABELS) + 2]
+    assert label_of_csv(header[0]) == dim
+    assert [label_of_csv(row[0]) for row in cells[:-2]] == LABELS
+    assert [row[0] for row in cells[-2:]] == ["-3", "-2"]  # numbers are no formulas
+    assert cells[0][header.index("measured_0")] == "-2"  # nor are noisy values below zero
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(labels=st.lists(TEXTS, min_size=2, max_size=5, unique=True))
+def test_every_label_that_is_written_is_read(labels, tmp_path):
+    made = of_labels("county", [*labels])
+    if any(csv_label(label) != csv_label(label).strip() for label in labels):
+        with pytest.raises(ValueError, match="blanks around them"):
+            made.to_csv(tmp_path / "made.csv", overwrite=True)
+    else:
+        made.to_csv(tmp_path / "made.csv", overwrite=True)
+        assert Release.from_csv(tmp_path / "made.csv") == made
+
+
+def test_labels_that_are_not_written_so_are_refused(tmp_path):
+    frame, path = {"county": ["=a", "b"]}, tmp_path / "made.csv"
+    measured = [Measured(Identity(frame), [-2, -1], bdp.noise.DiscreteGaussian(2.0))]
+    write_columns(Release.from_published(frame, measured), path)
+    for text, message in (
+        ("county,measured_0\n=a,-2\nc,-1\n", "'=a' is no label of 'county'"),
+        ("county,measured_0\n'=a,-2\n=a,-2\nb,-1\n", "'=a' is no label of 'county'"),
+        ("county,measured_0\n'=a,-2\n", "has lines for 'county=b', which are missing"),
+        ("county,measured_0\n'=a,-2\n'=a,-2\nb,-1\n", "county='=a is there already"),
+        ("'county,measured_0\n'=a,-2\nb,-1\n", "there is no column 'county'"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            Release.from_csv(path)
+
+
+def test_what_text_does_not_keep_is_refused_before_anything_is_written(tmp_path):
+    """Half a character in either kind of file."""
+    half, kept = of_labels("county", ["a", "\ud800"]), "which one CSV file does not keep; use to_netcdf"
+    for write, message in (
+        (half.to_csv, "surrogates not allowed"),
+        (half.to_netcdf, "surrogates not allowed"),
+        *((of_labels("county", own).to_csv, kept) for own in ([1, "1"], ["", "a"], ["a ", "b"], ["\u3000a", "b"])),
+    ):
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "made")
+        assert not list(tmp_path.iterdir())
+
+
+def test_what_looks_like_something_else_is_kept_and_tables_of_agencies_are_taken_as_they_stand(tmp_path):
+    frame = {"=a": ["x", "y"], "b\n": ["=p", "q"]}
+    margins = Release.from_published(frame, exact=[Exact(Margins(frame, ["=a"], ["b\n"]), [1, 2, 2, 1])])
+    for made in (of_labels("county", [-1, "-1"]), margins):
+        made.to_csv(tmp_path / "made.csv", overwrite=True)
+        assert Release.from_csv(tmp_path / "made.csv") == made
+    made = of_labels("county", [*LABELS])  # netCDF has labels as they are
+    made.to_netcdf(tmp_path / "release.nc")
+    assert Release.from_netcdf(tmp_path / "release.nc") == made
+    path = tmp_path / "table.csv"
+    path.write_text("county,count\n'=a,1\n=a,2\n'b,3\n", encoding="utf-8")
+    assert read_table(path).coords["county"].values.tolist() == ["'=a", "=a", "'b"]
+    path.write_bytes(b"\0,count\nAlpha,14\n")
+    with pytest.raises(ValueError, match=r"table\.csv, line 1: there is a null character"):
+        read_table(path)

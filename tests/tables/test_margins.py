@@ -1,11 +1,8 @@
 """Files of exact margins."""
 
-from __future__ import annotations
-
 import pytest
 
-from bayesdp.measurements import Exact
-from bayesdp.queries import Margins, Totals
+from bayesdp import Exact, Margins, Totals
 from bayesdp.tables import read_margins
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "region": ("county", ["N", "S", "N"]), "education": ["Low", "High"]}
@@ -20,14 +17,10 @@ def read(tmp_path):
     return run
 
 
-def test_one_file_holds_both_margins(read):
-    text = "county,education,total\nGamma,,10\nAlpha,,20\nBeta,*,30\n,High,22\n*,Low,38\n"
-    rows, columns = read(text)
+def test_both_margins_a_single_one_group_totals_and_the_grand_total(read):
+    rows, columns = read("county,education,total\nGamma,,10\nAlpha,,20\nBeta,*,30\n,High,22\n*,Low,38\n")
     assert rows == Exact(Margins(TABLE, ["county"]), [20, 30, 10])
     assert columns == Exact(Margins(TABLE, ["education"]), [38, 22])
-
-
-def test_a_single_margin_group_totals_and_the_grand_total(read):
     assert read("education,people\nLow,38\nHigh,22\n") == [Exact(Margins(TABLE, ["education"]), [38, 22])]
     assert read("region,count\nS,30\nN,30\n") == [Exact(Totals(TABLE, "region"), [30, 30])]
     assert read("year,total\n2000,5\n1990,7\n", {"year": [1990, 2000]})[0].values.tolist() == [7, 5]
@@ -37,6 +30,7 @@ def test_a_single_margin_group_totals_and_the_grand_total(read):
 
 
 WRONG = [
+    ("kind,total\na,1\n", r"labels of 'kind' differ only by type, are empty or stand for the sum", {"kind": ["a", "*"]}),
     ("county,total\nAlpha,1\nBeta,2\n", r"the margin by 'county' is not complete, 'county=Gamma' missing"),
     ("county,total\nAlpha,1\nAlpha,2\n", r"line 3: county=Alpha is there already, in line 2"),
     ("county,total\nOmega,1\n", r"line 2, column 'county': 'Omega' is no label of 'county'; labels are 'Alpha', 'Beta'"),
@@ -51,13 +45,8 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), WRONG)
-def test_what_is_wrong_is_named(text, message, read):
-    with pytest.raises(ValueError, match=message) as caught:
-        read(text)
-    assert "margins.csv" in str(caught.value)
-
-
-def test_labels_that_mean_summed_over_cannot_be_used(read):
-    with pytest.raises(ValueError, match="labels of 'kind' differ only by type, are empty or stand for the sum"):
-        read("kind,total\na,1\n", {"kind": ["a", "*"]})
+def test_what_is_wrong_is_named(read):
+    for text, message, *frame in WRONG:
+        with pytest.raises(ValueError, match=message) as caught:
+            read(text, *frame)
+        assert frame or "margins.csv" in str(caught.value)

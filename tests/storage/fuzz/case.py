@@ -1,31 +1,22 @@
 """One case: its file, made from the seed and its number alone; its reader, in a process of its own; the verdict."""
 
-from __future__ import annotations
-
-import json
 import os
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tests.storage.fuzz.child import Ended, Tell, in_child, peak_megabytes, processor_seconds
-from tests.storage.fuzz.known import KNOWN
+from tests.storage.fuzz.child import in_child, peak_megabytes, processor_seconds
 from tests.storage.fuzz.mutate import mutate
 from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Outcome, check_refusal, sort_of
-from tests.storage.fuzz.targets import TARGETS, Target
+from tests.storage.fuzz.targets import KNOWN, TARGETS
 from tests.storage.fuzz.watch import Watch, listing
 
-_LARGEST = 2**20
-"""The promise is about files below a megabyte; larger ones are not tried."""
+_LARGEST = 2**20  # the promise is about files below a megabyte; larger ones are not tried
 
 
-def run_case(number: int, seed: int, shelf: Path, home: Path) -> Outcome:
-    """Make the file of a case, have it read, and judge."""
+def run_case(number, seed, shelf, home):
     rng = np.random.default_rng([seed, number])
     known = KNOWN[number] if number < len(KNOWN) else None
     target = target_of(number, rng)
@@ -37,45 +28,31 @@ def run_case(number: int, seed: int, shelf: Path, home: Path) -> Outcome:
     shutil.copytree(specimen, path) if specimen.is_dir() else shutil.copyfile(specimen, path)
     (home / "elsewhere" / "canary.csv").write_text("county,value\nAlpha,1\n")
     if known is None:
-        how = _mutated(rng, path, shelf)
+        made = in_child(lambda tell, _: tell({"how": mutate(rng, path, shelf)})).told  # HDF5 may crash
+        how = made[0]["how"] if made else ""  # a second change of what the first one has left may fail
     else:
         known.change(path)
         how = f"known: {known.name}"
     size = sum(own.stat().st_size for own in ([path, *path.rglob("*")]) if own.is_file() and not own.is_symlink())
+    outcome = Outcome(number, target.name, how, "unmade", size=size)
     if how and size <= _LARGEST:
         outcome = judged(number, target, how, size, path, home)
-    else:
-        outcome = Outcome(number, target.name, how, "unmade", size=size)
-    if known is not None and known.expected not in ("", outcome.verdict) and outcome.verdict != "defect":
-        outcome = _defect(outcome, f"{outcome.verdict}: {known.name}", outcome.message)
-    if outcome.verdict == "defect":
-        (home / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1), encoding="utf-8")
-    else:
+    if outcome.verdict != "defect":
         shutil.rmtree(home)
     return outcome
 
 
-def target_of(number: int, rng: np.random.Generator) -> Target:
+def target_of(number, rng):
     """The target of a case: of a known one its own, of the next ones each in turn, then at random."""
     if number < len(KNOWN):
         return next(own for own in TARGETS if own.name == KNOWN[number].target)
     if number < len(KNOWN) + len(TARGETS):
         return TARGETS[number - len(KNOWN)]
-    weights = np.array([own.weight for own in TARGETS], dtype=np.float64)
-    return TARGETS[int(rng.choice(len(TARGETS), p=weights / weights.sum()))]
+    weights = np.array([own.weight for own in TARGETS])
+    return TARGETS[rng.choice(len(TARGETS), p=weights / weights.sum())]
 
 
-def _mutated(rng: np.random.Generator, path: Path, shelf: Path) -> str:
-    """Change the file, in a process of its own, as the HDF5 library may not survive its own wrong files.
-
-    Gives what was done, or nothing where that failed, as a second change of what the first one has left may.
-    """
-    made = in_child(lambda tell, _: tell({"how": mutate(rng, path, shelf)}))
-    return str(made.told[0]["how"]) if made.told else ""
-
-
-def judged(number: int, target: Target, how: str, size: int, path: Path, home: Path) -> Outcome:
-    """Have a file read, and look at what that did."""
+def judged(number, target, how, size, path, home):
     before = listing(home / "input")
     for _ in range(2):  # a function may have been compiled, which is cached, or the machine may have been busy
         found = _outcome(number, target, how, size, in_child(partial(_read, target, path, home)))
@@ -88,49 +65,43 @@ def judged(number: int, target: Target, how: str, size: int, path: Path, home: P
     after = listing(home / "input")
     changed = [name for name in before if before[name] != after.get(name)]
     written = [name for own in ("elsewhere", "cwd") for name in listing(home / own) if name != "canary.csv"]
-    if written:
-        return _defect(found, "wrote elsewhere", f"{written}")
-    if not target.goes_on and after != before:
-        return _defect(found, "changed its file", f"{changed}")
-    if target.goes_on and found.verdict == "refused" and changed:
+    if written or (after != before and not target.goes_on):
+        return _defect(found, "wrote elsewhere" if written else "changed its file", f"{written or changed}")
+    if changed and found.verdict == "refused":
         return _defect(found, "changed a journal that it refused", found.message)
     return found
 
 
-def _defect(found: Outcome, sort: str, message: str) -> Outcome:
+def _defect(found, sort, message):
     return replace(found, verdict="defect", sort=sort, message=message)
 
 
-def _outcome(number: int, target: Target, how: str, size: int, ended: Ended) -> Outcome:
-    """The verdict on what a child has sent, and on how it ended."""
-    last: dict[str, Any] = {"verdict": "defect", "sort": "ended without a word", "message": ""}
-    last |= {"seconds": ended.seconds, "megabytes": ended.megabytes}
+def _outcome(number, target, how, size, ended):
+    last = {"verdict": "defect", "sort": "ended without a word", "seconds": ended.seconds, "megabytes": ended.megabytes}
     for own in ended.told:
         last |= own
     found = Outcome(number, target.name, how, size=size, **last)
-    if ended.hung:
-        return _defect(found, "hung", "it waited for something for ever")
-    if found.seconds > (target.cpu_seconds or CPU_SECONDS):
-        return _defect(found, "time", f"{found.seconds:.1f} s of processor time; {found.message:.200}")
-    if ended.signal:
-        return _defect(found, f"signal {ended.signal}", f"after {ended.seconds:.1f} s and {ended.megabytes:.0f} MB")
-    if found.megabytes > MEGABYTES and target.cpu_seconds is None:
-        return _defect(found, "memory", f"{found.megabytes:.0f} MB; {found.message:.200}")
+    took = f"{found.seconds:.1f} s and {found.megabytes:.0f} MB; {found.message:.200}"
+    for wrong, sort in (
+        (ended.hung, "hung"),
+        (found.seconds > (target.cpu_seconds or CPU_SECONDS), "time"),
+        (ended.signal, f"signal {ended.signal}"),
+        (found.megabytes > MEGABYTES and target.cpu_seconds is None, "memory"),
+    ):
+        if wrong:
+            return _defect(found, sort, took)
     return found
 
 
-def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> None:
+def _read(target, path, home, tell, start):
     """What the child does: read, say how that went, and look at what was accepted."""
     os.chdir(home / "cwd")
     watch = Watch(home / "output", *([path] if target.goes_on else []))
-    before = processor_seconds()
-    value: Any = None
-    verdict, sort, message = "accepted", "", ""
+    before, value, verdict, sort, message = processor_seconds(), None, "accepted", "", ""
     try:
         value = target.read(path)
     except (ValueError, OSError) as error:
-        verdict = "refused"
-        sort, message = _caught(partial(check_refusal, error, path), str(error))
+        verdict, (sort, message) = "refused", _caught(partial(check_refusal, error, path), str(error))
     except BaseException as error:  # whatever it is, it is told
         sort, message = sort_of(error), str(error)
     seconds, megabytes = processor_seconds() - before, peak_megabytes(start)
@@ -144,7 +115,7 @@ def _read(target: Target, path: Path, home: Path, tell: Tell, start: int) -> Non
     tell({"verdict": "defect" if sort else verdict, "sort": sort, "message": message[:1000]})
 
 
-def _caught(check: Callable[[], None], message: str) -> tuple[str, str]:
+def _caught(check, message):
     """The class of what a check raises, and its words; no class and the message as it was where it raises nothing."""
     try:
         check()

@@ -1,7 +1,5 @@
 """Running a function in a forked process, with limits on processor time, memory and wall time."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import os
@@ -9,71 +7,59 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections import namedtuple
 
-type Tell = Callable[[dict[str, Any]], None]
-
-_HARD_CPU = 12
-"""Seconds of processor time after which the kernel ends a child; verdicts have limits of their own."""
-
-_WALL = 90.0
-"""Seconds after which it is ended whatever it does: a machine may be busy, but a child that waits waits for ever."""
-
-_SPACE = 1536 * 2**20
-"""Address space above what the parent has."""
+_HARD_CPU = 12  # seconds of processor time after which the kernel ends a child; verdicts have limits of their own
+_WALL = 90.0  # seconds after which it is ended whatever it does: a machine may be busy, but a child may wait for ever
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a child ended, and what it has sent."""
-
-    told: tuple[dict[str, Any], ...]
-    signal: int  # which ended it; 0 if it ended by itself
-    seconds: float  # of a processor
-    megabytes: float  # the largest memory, above that at its start
-    hung: bool  # whether it had to be ended because it took too long by the clock
+Ended = namedtuple("Ended", "told signal seconds megabytes hung")
+"""What a child sent, which signal ended it (0: none), its processor seconds and largest memory, and whether it took too long."""
 
 
-def _status(*names: str) -> list[int]:
-    """Numbers in kilobytes from the kernel's account of this process."""
+def _status(*names):
     with open("/proc/self/status", encoding="ascii") as file:
         found = dict(line.split(":", 1) for line in file)
     return [int(found[name].split()[0]) for name in names]
 
 
-def peak_megabytes(start: int) -> float:
+def peak_megabytes(start):
     """The largest memory so far of this process and of those in which it has files read, above a start in kilobytes."""
     return max(0, _status("VmHWM")[0] - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss - start) / 1024
 
 
-def processor_seconds() -> float:
+def processor_seconds():
     """Processor time of this process and of those in which it has had files read."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(own.ru_utime + own.ru_stime for own in used)
 
 
-def in_child(task: Callable[[Tell, int], None]) -> Ended:
-    """Run a task in a fork of this process, and wait for it."""
+def in_child(task):
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         _run(task, theirs)
     os.close(theirs)
-    raw, hung = _listen(ours, pid)
+    raw, end, hung = b"", time.monotonic() + _WALL, False
+    while True:
+        ready, _, _ = select.select([ours], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            end, hung = time.monotonic() + _WALL, True
+        elif block := os.read(ours, 1 << 16):
+            raw += block
+        else:
+            break
     os.close(ours)
     _, status, used = os.wait4(pid, 0)
     told = [json.loads(line) for line in raw.split(b"\n")[:-1]]
     start = told.pop(0)["start"] if told else used.ru_maxrss
     ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return Ended(tuple(told), ended_by, used.ru_utime + used.ru_stime, max(0, used.ru_maxrss - start) / 1024, hung)
+    return Ended(told, ended_by, used.ru_utime + used.ru_stime, max(0, used.ru_maxrss - start) / 1024, hung)
 
 
-def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
-    """What the child does; it never returns."""
-
-    def tell(message: dict[str, Any]) -> None:
+def _run(task, pipe):
+    def tell(message):
         left = json.dumps(message).encode() + b"\n"
         while left:
             left = left[os.write(pipe, left) :]
@@ -85,23 +71,9 @@ def _run(task: Callable[[Tell, int], None], pipe: int) -> None:
         quiet = os.open(os.devnull, os.O_RDWR)  # libraries in C write to the descriptors themselves
         for standard in (0, 1, 2):
             os.dup2(quiet, standard)
-        limit = space * 1024 + _SPACE
+        limit = space * 1024 + 1536 * 2**20  # of addresses
         for what, soft, hard in (("CORE", 0, 0), ("CPU", _HARD_CPU, _HARD_CPU + 1), ("AS", limit, limit)):
             resource.setrlimit(getattr(resource, f"RLIMIT_{what}"), (soft, hard))
         task(tell, start)
     finally:
         os._exit(0)
-
-
-def _listen(pipe: int, pid: int) -> tuple[bytes, bool]:
-    """All that a child sends until it ends; it is ended where it takes too long."""
-    raw, end, hung = b"", time.monotonic() + _WALL, False
-    while True:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            os.kill(pid, signal.SIGKILL)
-            end, hung = time.monotonic() + _WALL, True
-        elif block := os.read(pipe, 1 << 16):
-            raw += block
-        else:
-            return raw, hung

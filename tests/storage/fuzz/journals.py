@@ -1,13 +1,8 @@
 """Journals of calibrations, of fits and of draws: those who go on with them, of whose simulations none is really run."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -19,62 +14,49 @@ from bayesdp.inference.runs.recorded import Stats, state_arrays
 from bayesdp.priors import build_model as model_of
 from bayesdp.steps import FiberGibbs
 from tests.storage.examples import lattice
-from tests.storage.fuzz.outcome import Defect
-from tests.storage.fuzz.specimens import JOURNAL_NUMBERS, journal_lines, posterior
-
-_COUNTY = {"county": ["Alpha", "Beta"]}
+from tests.storage.fuzz.outcome import require
+from tests.storage.fuzz.specimens import JOURNAL_NUMBERS, OF_SIMULATION, journal_lines, posterior
 
 
-def simulate(rng: np.random.Generator) -> tuple[dict[str, Any], Any]:
-    """A truth and its release."""
+def simulate(rng):
     x = rng.poisson(5.0, size=2)
-    return {"x": x}, bdp.LatticeLaplace(bdp.Totals(_COUNTY), epsilon=0.5).release(x, rng=rng)
+    return {"x": x}, bdp.LatticeLaplace(bdp.Totals({"county": ["Alpha", "Beta"]}), epsilon=0.5).release(x, rng=rng)
 
 
-def build_model(release: Any) -> pm.Model:
-    """Its model."""
+def build_model(release):
     with pm.Model(coords=release.coords) as model:
         bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(5.0), dims="county"))
     return model
 
 
-def _not_run(self: Any, number: int) -> dict[str, Any]:
-    """Stands for a simulation: its result, without any draw."""
-    of_x = {"ranks": {"x[0]": 0.5}, "dispersion": {"x[0]": 0.5}}
-    return {"number": number, "seconds": 0.1, **of_x, "ess": 40.0, "divergences": 0, "longer": 1}
-
-
-def go_on(path: Path) -> Any:
-    """Go on with the calibration whose journal this is."""
+def go_on(path):
     return sbc(simulate, build_model, ["x"], n=JOURNAL_NUMBERS, seed=1, path=path, progressbar=False, draws=10, tune=10)
 
 
-def go_on_with_fits(path: Path) -> Any:
-    """Go on with fits of several releases, and open each."""
+def go_on_with_fits(path):
     releases = {"one": simulate(np.random.default_rng(1))[1], "two": simulate(np.random.default_rng(2))[1]}
     found = fits.fit_many(releases, build_model, seed=1, path=path, progressbar=False, draws=10, tune=10)
     return [found[name] for name in found]
 
 
-def check_journal(value: Any, again: Callable[[], Any], output: Path) -> None:
+def check_journal(value, again, output):
     """A journal that was gone on with is complete: going on once more gives the same."""
     other = again()
     pairs = zip(value, other, strict=True) if isinstance(value, list) else [(value, other)]
-    if not all(one.identical(two) for one, two in pairs):
-        raise Defect("reading is not repeatable", "going on once more gave something else")
+    same = all(one.identical(two) for one, two in pairs)
+    require(same, "reading is not repeatable", "going on once more gave something else")
 
 
 _GIVEN = {"draws": 6, "tune": 4, "chains": 2, "random_seed": 3, "nuts_sampler": "pymc"}
 
 
 @cache
-def _run() -> tuple[pm.Model, Any]:
-    """A model, and its step method."""
+def _run():
     model = model_of(lattice(), "independent")
     return model, FiberGibbs(list(model.value_vars), model=model)
 
 
-def write_draw_journal(path: Path) -> None:
+def write_draw_journal(path):
     """A journal of made-up draws: all of the first chain, the tuning of the second one."""
     model, step = _run()
     point = model.initial_point()
@@ -85,28 +67,24 @@ def write_draw_journal(path: Path) -> None:
                 stats = Stats([{"moved": np.float64(0.5), "tune": at < 4}])
                 if at + 1 in ends:
                     stats.state = state_arrays(step)
-                told: Any = stats if at + 1 in ends else list(stats)
+                told = stats if at + 1 in ends else list(stats)
                 journal.keep(SimpleNamespace(chain=chain, draw_idx=at, tuning=at < 4, point=point, stats=told))
 
 
-def read_draws(path: Path) -> list[str]:
-    """All draws and statistics that a run would go on with, as text."""
+def read_draws(path):
     model, step = _run()
     with DrawJournal(path, model, _GIVEN, resume=True) as journal:
         journal.attach(step)
         return [repr(list(journal._kept(own).rows())) for own in journal._files if own]
 
 
-def prepare_journals(folder: Path) -> None:
+def prepare_journals(folder):
     """Replace the simulations and fits by stubs, and write a journal of each kind."""
     write_draw_journal(folder / "draws.partial")
-    study.Study.__call__ = _not_run  # type: ignore[method-assign]  # this process runs no other simulation
+    study.Study.__call__ = lambda own, number: dict(number=number, ranks={"x[0]": 0.5}, **OF_SIMULATION)
     tree = posterior()
-    fits._Fit.__call__ = lambda self, number: {  # type: ignore[method-assign]
-        "number": number, "name": self.names[number], "tree": tree.copy(deep=True)
-    }  # fmt: skip
-    go_on(folder / "journal.jsonl")
-    head = json.loads((folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    lines = journal_lines(head).replace('"x": ', '"x[0]": ')
-    (folder / "journal.jsonl").write_text(lines, encoding="utf-8")
+    fits._Fit.__call__ = lambda own, number: dict(number=number, name=own.names[number], tree=tree.copy(deep=True))
+    go_on(journal := folder / "journal.jsonl")
+    head = json.loads(journal.read_text(encoding="utf-8").splitlines()[0])
+    journal.write_text(journal_lines(head), encoding="utf-8")
     go_on_with_fits(folder / "fits")

@@ -1,78 +1,53 @@
 """The structure of an HDF5 file: what a table does not need, and what netCDF-4 does otherwise."""
 
-from __future__ import annotations
-
 import re
 import struct
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 
-from tests.storage.fuzz.mutate_json import mutate_json
-from tests.storage.fuzz.mutate_text import one, size
+from tests.storage.fuzz.mutate_text import mutate_json, one, size
 
-_TYPES: tuple[Any, ...] = (
+_TYPES = (
     "i1", "u1", ">i4", "i8", "u8", "f2", ">f8", "f8", "g", "c16", "?", "S1", "S7", "V3", [("a", "i8"), ("b", "f8")],
     h5py.string_dtype(), h5py.string_dtype("ascii"), h5py.string_dtype(length=5), h5py.vlen_dtype(np.int64), h5py.ref_dtype,
     h5py.regionref_dtype, h5py.enum_dtype({"no": 0, "yes": 1}, "i1"), ("i4", (3,)),
 )  # fmt: skip
-_VALUES: tuple[Any, ...] = (
+_VALUES = (
     0, 1, -1, 0.5, 1e300, np.nan, np.inf, "", "no", "x", True, b"\xff\xfe", [1, 2], ["a", "b"], np.zeros(0), h5py.Empty("f8"),
     np.float32(1), np.int8(1), np.uint64(2**64 - 1), "9" * 401, b"\x1b[2J", b"\xe2\x80\xae", "GCOL\x01", "[" * 1000,
 )  # fmt: skip
-_LABELS = (
-    b"", b"x", b"\xff", b"GCOL\x01", b"\x1b[2J", "\u202e".encode(), b"=1", b" a ", b"a\nb", b"y" * 100_000,
-)  # fmt: skip
-_NAMES = (
-    "extra",
-    "county_2",
-    "measured_1",
-    "measured_9",
-    "release_2",
-    "a b",
-    "é",
-    "\x1b[2J",
-    "x" * 300,
-    "_",
-    "1",
-    "NAME",
-)
+_LABELS = (b"", b"x", b"\xff", b"GCOL\x01", b"\x1b[2J", "\u202e".encode(), b"=1", b" a ", b"a\nb", b"y" * 100_000)
+_NAMES = (*"extra county_2 measured_1 measured_9 release_2 é _ 1 NAME".split(), "a b", "\x1b[2J", "x" * 300)
 _ATTRIBUTES = (
-    "secret", "scale_factor", "add_offset", "_FillValue", "missing_value", "units", "dtype", "coordinates", "calendar",
-    "_NCProperties", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates", "converged", "variable", "x" * 200,
-)  # fmt: skip
+    *"secret scale_factor add_offset _FillValue missing_value units dtype coordinates calendar converged variable".split(),
+    *("_NCProperties", "CLASS", "NAME", "_Netcdf4Dimid", "_Netcdf4Coordinates", "x" * 200),
+)
 _SIZES = (0, 1, 5, 10**6, 49 * 10**6, 10**9, 10**12, 2**62)
-_CANARY = "../elsewhere/canary.h5"
 
 
-def _walk(file: h5py.File, kind: type | tuple[type, ...] = (h5py.Group, h5py.Dataset)) -> list[Any]:
-    found: list[Any] = [file] if isinstance(file, kind) else []
+def _walk(file, kind=(h5py.Group, h5py.Dataset)):
+    found = [file] if isinstance(file, kind) else []
     file.visititems(lambda _, own: found.append(own) if isinstance(own, kind) else None)
     return found
 
 
-def add(rng: np.random.Generator, file: h5py.File) -> None:
+def add(rng, file):
     """A variable of any type, empty, small, or said to be far larger than the file; or groups in groups."""
     place, name = one(rng, _walk(file, h5py.Group)), one(rng, _NAMES)
     if rng.random() < 0.2:
         place.create_group("/".join([name] * size(rng, 0, 9)))
         return
-    how = one(
-        rng, [{}, {"chunks": (1000,), "maxshape": (None,)}, {"chunks": (10**6,), "maxshape": (None,), "compression": 9}]
-    )
-    place.create_dataset(name, (one(rng, _SIZES),), dtype=one(rng, _TYPES), **how)
+    how = one(rng, [{}, {"chunks": (1000,)}, {"chunks": (10**6,), "compression": 9}])
+    place.create_dataset(name, (one(rng, _SIZES),), dtype=one(rng, _TYPES), maxshape=(None,) if how else None, **how)
 
 
-def retype(rng: np.random.Generator, file: h5py.File) -> None:
+def retype(rng, file):
     """A variable becomes one of another type, of the same numbers if they fit, or of another shape."""
     own = one(rng, _walk(file, h5py.Dataset))
     name, old, kind, shape = own.name, own[()], own.dtype, list(own.shape)
-    attributes = {
-        key: own.attrs[key] for key in own.attrs if key not in ("REFERENCE_LIST", "CLASS", "NAME", "DIMENSION_LIST")
-    }
+    kept = {*own.attrs} - {"REFERENCE_LIST", "CLASS", "NAME", "DIMENSION_LIST"}
+    attributes = {key: own.attrs[key] for key in sorted(kept)}
     del file[name]
     if shape and rng.random() < 0.25:
         shape[int(rng.integers(0, len(shape)))] = one(rng, [0, 1, 2, 5, 100])
@@ -80,36 +55,34 @@ def retype(rng: np.random.Generator, file: h5py.File) -> None:
         kind = one(rng, _TYPES)
     new = file.create_dataset(name, shape, dtype=kind)
     new.attrs.update(attributes)
+    scales = [item for item in _walk(file, h5py.Dataset) if item.is_scale and item.parent == new.parent]
     for i, count in enumerate(shape):
-        scales = [item for item in _walk(file, h5py.Dataset) if item.is_scale and item.shape == (count,)]
-        for scale in [item for item in scales if item.parent == new.parent][:1]:
+        for scale in [item for item in scales if item.shape == (count,)][:1]:
             new.dims[i].attach_scale(scale)
     new[...] = old
 
 
-def renumber(rng: np.random.Generator, file: h5py.File) -> None:
-    """A number or a label, or all of a variable, becomes another one."""
-    own = one(
-        rng, [item for item in _walk(file, h5py.Dataset) if item.dtype.kind in "iufO" and item.size and item.shape]
-    )
+def renumber(rng, file):
+    datasets = _walk(file, h5py.Dataset)
+    own = one(rng, [item for item in datasets if item.dtype.kind in "iufO" and item.size and item.shape])
     values = np.array(own[()]).reshape(-1)
     if values.dtype.kind == "O":
         new = one(rng, [*_LABELS, values[0]])
     else:
-        limit = np.iinfo(values.dtype) if values.dtype.kind in "iu" else np.finfo(values.dtype)
-        new = one(
-            rng, [0, 1, -1, 3, limit.max, limit.min, *([np.nan, np.inf, 0.5] if values.dtype.kind == "f" else [])]
-        )
+        real = values.dtype.kind == "f"
+        limit = np.finfo(values.dtype) if real else np.iinfo(values.dtype)
+        new = one(rng, [0, 1, -1, 3, limit.max, limit.min, *([np.nan, np.inf, 0.5] if real else [])])
     how = one(rng, ["all", "order", "one", "one"])
     with np.errstate(all="ignore"):
         values[slice(None) if how == "all" else int(rng.integers(0, values.size))] = np.array(new, dtype=values.dtype)
     own[...] = (rng.permutation(values) if how == "order" else values).reshape(own.shape)
 
 
-def link(rng: np.random.Generator, file: h5py.File) -> None:
+def link(rng, file):
     """A link to elsewhere, to nothing, to itself, or a second name, beside what there is or in its place."""
     target = one(rng, _walk(file)).name
-    elsewhere = [h5py.SoftLink("/nowhere"), h5py.ExternalLink(_CANARY, "/x"), h5py.ExternalLink("/etc/passwd", "/")]
+    outside = h5py.ExternalLink("../elsewhere/canary.h5", "/x"), h5py.ExternalLink("/etc/passwd", "/")
+    elsewhere = [h5py.SoftLink("/nowhere"), *outside]
     if rng.random() < 0.5 and target != "/":
         file.move(target, f"{target}_moved")
         file[target] = one(rng, [h5py.SoftLink(f"{target}_moved"), h5py.SoftLink(target), *elsewhere])
@@ -118,8 +91,7 @@ def link(rng: np.random.Generator, file: h5py.File) -> None:
         one(rng, _walk(file, h5py.Group))[one(rng, _NAMES)] = new
 
 
-def attribute(rng: np.random.Generator, file: h5py.File) -> None:
-    """An attribute that has a meaning elsewhere, or none, is there; one goes, or gets another value."""
+def attribute(rng, file):
     own = one(rng, [item for item in _walk(file) if len(item.attrs)])
     name = one(rng, [*own.attrs, *own.attrs, *_ATTRIBUTES])
     how = one(rng, ["gone", "value", "value", "value", "odd", "reference"])
@@ -133,10 +105,8 @@ def attribute(rng: np.random.Generator, file: h5py.File) -> None:
         own.attrs[name] = one(rng, _VALUES)
 
 
-def rename(rng: np.random.Generator, file: h5py.File) -> None:
-    """A variable or a group goes, is there again, has another name, or changes names with another."""
-    items = _walk(file)[1:]
-    own, other = one(rng, items).name, one(rng, items).name
+def rename(rng, file):
+    own, other = (one(rng, _walk(file)[1:]).name for _ in range(2))
     how = one(rng, ["gone", "again", "renamed", "exchanged"])
     if how == "gone":
         del file[own]
@@ -150,8 +120,7 @@ def rename(rng: np.random.Generator, file: h5py.File) -> None:
         file.move("/aside", other)
 
 
-def json_attribute(rng: np.random.Generator, file: h5py.File) -> str:
-    """A field of JSON in an attribute."""
+def json_attribute(rng, file):
     attributes = [(own, name, own.attrs[name]) for own in _walk(file) for name in own.attrs]
     own, name, value = one(rng, [each for each in attributes if isinstance(each[2], str) and each[2][:1] in ("{", "[")])
     text, how = mutate_json(rng, value)
@@ -162,12 +131,12 @@ def json_attribute(rng: np.random.Generator, file: h5py.File) -> str:
     return f"{name}, {how}"
 
 
-_CHANGES: tuple[Callable[[np.random.Generator, h5py.File], str | None], ...] = (
+_CHANGES = (
     *[json_attribute] * 10, *[renumber] * 4, *[retype] * 4, *[attribute] * 5, *[rename] * 3, *[add] * 3, link,
 )  # fmt: skip
 
 
-def _heap_lengths(rng: np.random.Generator, path: Path) -> None:
+def _heap_lengths(rng, path):
     """The length of a text, where a variable refers to it, becomes another one: of one text, or of all in a heap."""
     raw = bytearray(path.read_bytes())
     heaps = [match.start() for match in re.finditer(b"GCOL\x01", bytes(raw))]
@@ -176,13 +145,12 @@ def _heap_lengths(rng: np.random.Generator, path: Path) -> None:
     for at in places if rng.random() < 0.2 else [one(rng, places)]:
         raw[at : at + 4] = struct.pack("<I", one(rng, [0, 2**16, 2**24, 2**28, 2**30, 2**31 - 1, 2**32 - 1]))
     path.write_bytes(raw)
+    return "HDF5: lengths in heaps"
 
 
-def mutate_hdf5(rng: np.random.Generator, path: Path) -> str:
-    """Change the structure of an HDF5 file in place."""
+def mutate_hdf5(rng, path):
     if rng.random() < 0.1:
-        _heap_lengths(rng, path)
-        return "HDF5: lengths in heaps"
+        return _heap_lengths(rng, path)
     change = one(rng, _CHANGES)
     with h5py.File(path, "r+") as file:
         how = change(rng, file)

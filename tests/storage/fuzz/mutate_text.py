@@ -1,31 +1,10 @@
-"""Bytes, text in lines, and journals; and what the mutations draw."""
+"""Bytes, text in lines, journals, and fields of JSON; and what the mutations draw."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
+import json
 
 import numpy as np
 
-_INTEGERS = (
-    0,
-    1,
-    2,
-    7,
-    8,
-    16,
-    2**7,
-    2**8 - 1,
-    2**16 - 1,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**48,
-    2**62,
-    2**63 - 1,
-    2**63,
-    2**64 - 1,
-)
+_INTEGERS = (0, 1, 2, 7, 8, 16, *(2**i for i in (7, 31, 48, 62, 63)), *(2**i - 1 for i in (8, 16, 31, 32, 63, 64)))
 _FIELDS = (
     "", " ", "*", '"', '""', '"a', 'a"b', "\x00", "nan", "inf", "-inf", "1e999", "-1", "1.5", "0x10", "1_000", "1,5", "٣", "1e5", "-0",
     "9" * 401, "9" * 5000, "1e-400", "9223372036854775807", "9223372036854775808", "99999999999999999", "=1+1", "+1", "@x", "\u202e",
@@ -39,22 +18,20 @@ _RECORDS = (
 )  # fmt: skip
 
 
-def one(rng: np.random.Generator, items: Sequence[Any]) -> Any:
-    """One of several, each with its own type."""
+def one(rng, items):
     return items[int(rng.integers(0, len(items)))]
 
 
-def place(rng: np.random.Generator, items: Sequence[Any]) -> int:
-    """An index; 0 where there is nothing."""
+def place(rng, items):
     return int(rng.integers(0, max(1, len(items))))
 
 
-def size(rng: np.random.Generator, low: float, high: float) -> int:
+def size(rng, low, high):
     """Between two powers of 2, small more often than large."""
     return int(2 ** rng.uniform(low, high))
 
 
-def mutate_bytes(rng: np.random.Generator, data: bytes, other: bytes) -> tuple[bytes, str]:
+def mutate_bytes(rng, data, other):
     """Change the bytes of a file: bits, an integer that HDF5 may have there, blocks, or the end of another file."""
     how = one(rng, ["flip", "flip", "integer", "integer", "insert", "delete", "truncate", "repeat", "zero", "splice"])
     at, count = place(rng, data), size(rng, 0, np.log2(max(2, len(data))))
@@ -81,7 +58,7 @@ def mutate_bytes(rng: np.random.Generator, data: bytes, other: bytes) -> tuple[b
     return begin + new_ends[how], f"bytes: {how}"
 
 
-def mutate_csv(rng: np.random.Generator, data: bytes) -> tuple[bytes, str]:
+def mutate_csv(rng, data):
     """Change a CSV file: a field, a column, a line, quotes, separators, or its size; or its encoding."""
     lines = data.decode().splitlines()
     at, room, end = place(rng, lines), size(rng, 8, 19.5), "\n"
@@ -118,7 +95,7 @@ def mutate_csv(rng: np.random.Generator, data: bytes) -> tuple[bytes, str]:
     return text.encode(encoding, "surrogatepass" if encoding == "utf-8" else "replace"), f"CSV: {how}, {encoding}"
 
 
-def mutate_journal(rng: np.random.Generator, data: bytes) -> tuple[bytes, str]:
+def mutate_journal(rng, data):
     """Change a journal: torn lines, runs of zeros, lines that are no records, lines again and again."""
     lines = data.split(b"\n")[:-1]
     at, how = place(rng, lines), one(rng, ["torn", "zeros at the end", "zeros", "line", "line", "again"])
@@ -133,3 +110,94 @@ def mutate_journal(rng: np.random.Generator, data: bytes) -> tuple[bytes, str]:
     else:
         lines[at : at + 1] = [lines[at]] * size(rng, 0, 9)
     return b"\n".join(lines) + b"\n", f"journal: {how} at line {at + 1}"
+
+
+# Fields of JSON: gone, repeated, of another type, swapped, huge, deep, not numbers, unknown.
+_RAW = "\ue000raw\ue000"  # stands for text that the JSON library would not write
+_VALUES = (
+    None, True, False, "", "x", "no", [], {}, [[]], [1, "1", None], {"a": 1}, [{}], 0, 1, -1, 2, 3, -0.0, 0.5, 1e-300, 1e300, 1e-18,
+    2**31, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**30,
+)  # fmt: skip
+_ODD = (
+    "\x00", "\x1b[2J", "\u202e", "\u2028", "\u200b", "\ud800", "é\u0301", "\ufeff", "\U0010ffff", "a\nb", " x ", "=1+1",
+    "GCOL\x01", "../../x", "os.system",
+)  # fmt: skip
+_CHANGES = ("gone", "value", "value", "raw", "text", "unknown", "again", "swap", "wide", "frame")
+_UNKNOWN = ("extra", "__class__", "", "law", "number", "epsilon", "value")
+
+
+def _raw_text(rng):
+    """What JSON does not know, or what is too much: 401 digits, NaN, deep nesting."""
+    depth = size(rng, 3, 17)
+    return str(one(rng, [
+        "9" * 401, "-" + "7" * 401, "9" * 5000, "1e400", "-1e400", "1" + "0" * 308, "NaN", "Infinity", "-Infinity", "0" * 20 + "1",
+        "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth, "[" * depth, '"\\ud800"', '"\\u0000"', "'x'", "", "0x10",
+        "1_000", "true false", "/* */1", '"' + "x" * depth + '"', "[" + "0," * depth + "0]", "٣",
+    ]))  # fmt: skip
+
+
+def _places(value):
+    found = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, own in items:
+        found += [(value, key), *_places(own)]
+    return found
+
+
+def _frame(rng, top):
+    """A few labels along several dimensions, or two along many: far more cells than the file has bytes."""
+    dims, labels = one(rng, [(rng.integers(2, 9), rng.integers(2, 200)), (rng.integers(10, 26), 2)])
+    names, texts = [f"d{i}" for i in range(dims)], [str(i) for i in range(labels)]
+    if "table" in top:
+        top["table"] = {"dimensions": [{"name": name, "labels": texts} for name in names]}
+        for part in [*top.get("measured", []), *top.get("exact", [])]:
+            part["query"] = {"kind": "total"}
+    else:
+        top.update({"dims": names, "labels": [texts] * int(dims), "groups": []})
+
+
+def mutate_json(rng, source):
+    value = json.loads(source)
+    places = _places(value)
+    if not places:
+        return _raw_text(rng), "JSON: raw"
+    how, (holder, key) = one(rng, _CHANGES), one(rng, places)
+    own, count, is_keyed = holder[key], size(rng, 4, 15), isinstance(holder, dict)
+    if how == "gone":
+        del holder[key]
+    elif how == "value":
+        holder[key] = one(rng, _VALUES)
+    elif how == "raw":
+        holder[key] = _RAW + _raw_text(rng) + _RAW
+    elif how == "text":  # odd characters in a key, or in or instead of a text
+        odd = one(rng, _ODD)
+        if is_keyed and rng.random() < 0.3:
+            holder[f"{key}{odd}"] = holder.pop(key)
+        else:
+            holder[key] = f"{own}{odd}" if isinstance(own, str) else odd
+    elif how == "unknown" and is_keyed:
+        holder[one(rng, _UNKNOWN)] = one(rng, _VALUES)
+    elif how == "unknown":
+        holder.insert(key, one(rng, _VALUES))
+    elif how == "again" and is_keyed:
+        holder[key] = f"{_RAW}{json.dumps(own)}, {json.dumps(key)}: {one(rng, [json.dumps(own), 1])}{_RAW}"
+    elif how == "again":
+        holder[key:key] = [own] * size(rng, 0, 10)
+    elif how == "swap":
+        other, there = one(rng, places)
+        mine, its = (json.dumps(each) for each in (own, other[there]))
+        other[there] = json.loads(one(rng, [mine, its]))  # exchanged, or copied
+        holder[key] = json.loads(its)
+    elif how == "wide" and isinstance(own, list) and own:
+        holder[key] = [*own, *(f"{own[0]}{i}" if isinstance(own[0], str) else own[0] for i in range(count))]
+    elif how == "wide" and isinstance(own, dict) and own:
+        holder[key] = own | {f"{next(iter(own))}{i}": 1 for i in range(count)}
+    elif how == "frame" and isinstance(value, dict) and ("table" in value or "labels" in value):
+        _frame(rng, value)
+    else:
+        holder[key] = "x" * (8 * count)
+    out, *pieces = json.dumps(value, ensure_ascii=False).split(f'"{_RAW}')
+    for piece in pieces:
+        inside, _, rest = piece.partition(f'{_RAW}"')
+        out += str(json.loads(f'"{inside}"', strict=False)) + rest
+    return out, f"JSON: {how} {key!r:.40}"

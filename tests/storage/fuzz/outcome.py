@@ -1,27 +1,17 @@
 """What became of one case, and when it is a defect."""
 
-from __future__ import annotations
-
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-CPU_SECONDS = 2.0
-"""Reading a file below a megabyte may take this much processor time, ..."""
-
-MEGABYTES = 300.0
-"""... and this much memory above what the imports take."""
-
-_OUT_OF_MEMORY = (
-    "Unable to allocate", "MemoryError", "Cannot allocate memory", "memory allocation failed", "out of memory",
-)  # fmt: skip
+CPU_SECONDS, MEGABYTES = 2.0, 300.0
+"""What reading a file below a megabyte may take: of a processor, and of memory above what the imports take."""
+_OUT_OF_MEMORY = ("Unable to allocate", "MemoryError", "Cannot allocate memory", "allocation failed", "out of memory")
 """How a request that no limit of ours has stopped, but that of the process, shows in a message."""
 
 
 class Defect(Exception):
-    """Something that must not happen, with the class of defects that it belongs to."""
-
-    def __init__(self, sort: str, message: str) -> None:
+    def __init__(self, sort, message):
         super().__init__(message)
         self.sort = sort
 
@@ -45,7 +35,12 @@ class Outcome:
     size: int = 0  # bytes of the file, or of all files of a folder
 
 
-def sort_of(error: BaseException) -> str:
+def require(holds, sort, message):
+    if not holds:
+        raise Defect(sort, message)
+
+
+def sort_of(error):
     """The class of a defect: its own, or the innermost function of the package in a traceback."""
     if isinstance(error, Defect):
         return error.sort
@@ -54,14 +49,10 @@ def sort_of(error: BaseException) -> str:
     return f"traceback: {type(error).__name__} in {place}"
 
 
-def check_refusal(error: BaseException, path: Path) -> None:
+def check_refusal(error, path):
     """A refusal is one printable line that names the file, and no failed attempt to get memory."""
     told = str(error)
-    if any(sign in told for sign in _OUT_OF_MEMORY):
-        raise Defect("asked for too much memory", told)
-    if "\n" in told or "\r" in told:
-        raise Defect("refusal of several lines", told)
-    if not told.isprintable():
-        raise Defect("refusal with control characters", told)
-    if not isinstance(error, Refused) and path.name not in told:
-        raise Defect("refusal without the file's name", told)
+    require(not any(sign in told for sign in _OUT_OF_MEMORY), "asked for too much memory", told)
+    require("\n" not in told and "\r" not in told, "refusal of several lines", told)
+    require(told.isprintable(), "refusal with control characters", told)
+    require(isinstance(error, Refused) or path.name in told, "refusal without the file's name", told)

@@ -1,11 +1,8 @@
 """The fuzzer: ``python -m tests.storage.fuzz.run --cases 20000 --seed 1``, or ``make fuzz CASES=20000 SEED=1``.
 
-A process imports everything and reads every valid file once. From then on each case is read in a fork of it, so
-that imports cost nothing and no case can harm another one. The file of a case depends on the seed and the number
-of the case only.
+A process imports everything and reads every valid file once; each case is read in a fork of it, which costs no imports and harms
+no other case. The file of a case depends on the seed and the number of the case only.
 """
-
-from __future__ import annotations
 
 import argparse
 import gc
@@ -16,7 +13,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,28 +22,25 @@ import pandas as pd
 import conftest  # noqa: F401  # at the root: where compiled functions are cached
 from tests.storage.fuzz.case import run_case
 from tests.storage.fuzz.journals import prepare_journals
-from tests.storage.fuzz.outcome import Defect, Outcome, Refused
+from tests.storage.fuzz.outcome import Defect, Refused
 from tests.storage.fuzz.specimens import write_specimens
 from tests.storage.fuzz.targets import TARGETS
 
 
-def fuzz(cases: Sequence[int], seed: int, folder: Path, jobs: int = 2) -> list[Outcome]:
-    """Run cases."""
-    shelf = folder / "shelf"
-    shelf.mkdir(parents=True)
+def fuzz(cases, seed, folder):
+    (shelf := folder / "shelf").mkdir(parents=True)
     write_specimens(shelf)
     prepare_journals(shelf)
     _warm_up(shelf, folder / "warm")
     # The one other thread is of a library's allocator, and holds no lock of Python.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()  # so that collecting garbage in a fork does not copy the memory of all modules
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        return pool.starmap(
-            run_case, [(number, seed, shelf, folder / f"case-{number}") for number in cases], chunksize=1
-        )
+    given = [(number, seed, shelf, folder / f"case-{number}") for number in cases]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.starmap(run_case, given, chunksize=1)
 
 
-def _warm_up(shelf: Path, folder: Path) -> None:
+def _warm_up(shelf, folder):
     """Read every valid file here: modules are imported and functions compiled, and all of them are accepted."""
     back = Path.cwd()
     for target in TARGETS:
@@ -56,55 +49,44 @@ def _warm_up(shelf: Path, folder: Path) -> None:
             for own in ("cwd", "output"):
                 (home / own).mkdir(parents=True)
             os.chdir(home / "cwd")  # where the command line writes
+            again = partial(target.read, shelf / specimen)
             try:
-                path = shelf / specimen
-                target.check(target.read(path), partial(target.read, path), home / "output")
-            except Refused as refusal:
-                if "unknown" not in str(refusal):  # the hyperparameter by which `bayesdp fit` ends
-                    raise RuntimeError(f"{target.name} refuses the valid {specimen}: {refusal}") from None
+                target.check(again(), again, home / "output")
             except (ValueError, OSError, Defect) as error:
-                raise RuntimeError(f"{target.name} does not accept the valid {specimen}: {error}") from error
+                if not isinstance(error, Refused) or "unknown" not in str(error):  # the hyperparameter of `bayesdp fit`
+                    raise RuntimeError(f"{target.name} does not accept the valid {specimen}: {error}") from error
             finally:
                 os.chdir(back)
     shutil.rmtree(folder)
 
 
-def table(outcomes: Sequence[Outcome], folder: str) -> str:
-    """Cases by target, the longest and the largest, and the defects by class; `folder` has the files of defects."""
+def table(outcomes, folder):
     found = pd.DataFrame([asdict(own) for own in outcomes])
-    every = pd.concat([found, found.assign(target="all")])
-    counts = pd.crosstab(every.target, every.verdict)
-    most = every.groupby("target").agg(longest_s=("seconds", "max"), most_MB=("megabytes", "max")).round(2)
-    lines = [counts.join(most).to_string()]
-    for sort, own in found[found.verdict == "defect"].groupby("sort"):
-        first = own.iloc[0]
-        lines += ["", f"{sort}: {len(own)} (cases {', '.join(map(str, own.case[:8]))})"]
-        lines += [f"  case {first.case}, {first.target}, {first.how}"[:400], f"  {first.message!r:.400}"]
-        lines += [f"The files of defects are in {folder}; one case again: --case NUMBER, with the same seed."]
+    most = found.groupby("target")[["seconds", "megabytes"]].max().round(2)
+    lines = [pd.crosstab(found.target, found.verdict, margins=True).join(most).to_string()]
+    for own in (own for own in outcomes if own.verdict == "defect"):
+        lines += [f"{own.sort}: case {own.case}, {own.target}, {own.how:.300}", f"  {own.message!r:.400}"]
+        lines += [f"Its file is in {folder}; once more: --case {own.case}, with the same seed."]
     return "\n".join(lines)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the fuzzer from the command line; the status is 1 if there was a defect."""
-    own = argparse.ArgumentParser(
-        description="Mutated files of every kind that bayesdp reads, each read in a process of its own."
-    )
+def main(argv=None):
+    own = argparse.ArgumentParser(description="Mutated files of every kind, each read in a process of its own.")
     own.add_argument("--cases", type=int, default=300, help="how many (default: 300)")
     own.add_argument("--seed", type=int, default=0, help="of all of them (default: 0)")
     own.add_argument("--case", type=int, action="append", help="only the case of this number; may be repeated")
-    own.add_argument("--jobs", type=int, default=2, help="processes at the same time (default: 2)")
     own.add_argument("--folder", type=Path, help="a new folder for the files of defects (default: a temporary one)")
     own.add_argument("--json", type=Path, help="also write all outcomes to this file, one a line")
     args = own.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="bayesdp-fuzz-")) if args.folder is None else args.folder.resolve()
-    outcomes = fuzz(args.case or range(args.cases), args.seed, folder, args.jobs)
+    outcomes = fuzz(args.case or range(args.cases), args.seed, folder)
     if args.json is not None:
         args.json.write_text("".join(json.dumps(asdict(own)) + "\n" for own in outcomes), encoding="utf-8")
     print(table(outcomes, str(folder)))
-    found = any(own.verdict == "defect" for own in outcomes)
-    if not found:
-        shutil.rmtree(folder)
-    return int(found)
+    if any(own.verdict == "defect" for own in outcomes):
+        return 1
+    shutil.rmtree(folder)
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,86 +1,58 @@
 """What Python code does besides reading: files opened for writing, processes, sockets, pickles, odd modules."""
 
-from __future__ import annotations
-
 import os
 import sys
+import traceback
 from pathlib import Path
-from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_ALWAYS = (
-    "subprocess.", "socket.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "pickle.", "ctypes.dlopen",
-)  # fmt: skip
-_CHANGES = (
-    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "shutil.",
-)  # fmt: skip
+_OF_OS = "exec fork posix_spawn spawn system"
+_ALWAYS = ("subprocess.", "socket.", "pickle.", "ctypes.dlopen", *(f"os.{own}" for own in _OF_OS.split()))
+_CHANGES = ("shutil.", *(f"os.{own}" for own in "remove rename rmdir mkdir link symlink truncate chmod".split()))
 _COMPILERS = ("/site-packages/numba/", "/site-packages/pytensor/")
-_GUARD = ("/bayesdp/storage/guarded.py",)
-"""The child process in which a file is read first."""
-
-
-def allowed_folders() -> tuple[str, ...]:
-    """Folders in which compiled functions and fonts are cached; whoever imports the package may write there."""
-    named = [os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")]
-    home = Path.home()
-    return (*[own for own in named if own], str(home / ".cache"), str(home / ".pytensor"), "/dev/null", "/dev/shm")
+_GUARD = ("/bayesdp/storage/guarded.py",)  # the child process in which a file is read first
 
 
 class Watch:
     """An audit hook, from now to the end of the process, for a task that may write in some files or folders."""
 
-    def __init__(self, *may_write: Path) -> None:
-        self.may_write = (*map(str, may_write), *allowed_folders())
-        self.seen: list[str] = []
-        self.modules = set(sys.modules)
+    def __init__(self, *may_write):
+        cached = [os.environ.get(name) for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR")]  # compiled functions and fonts
+        cached += [f"{Path.home()}/.cache", f"{Path.home()}/.pytensor", "/dev/null", "/dev/shm"]
+        self.may_write = (*map(str, may_write), *filter(None, cached))
+        self.seen, self.modules = [], set(sys.modules)
         sys.dont_write_bytecode = True  # Python's own files beside a module that is imported late
         sys.addaudithook(self._hear)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        found = self._found(event, arguments)
-        if found and not _within(_GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS):
-            self.seen.append(found)
+    def _hear(self, event, arguments):
+        """Unless a function of some files is at work: the child's, or a compiler, which writes sources and caches."""
+        if found := self._found(event, arguments):
+            files = _GUARD if event == "os.fork" or event.startswith("pickle.") else _COMPILERS
+            at_work = [frame.f_code.co_filename for frame, _ in traceback.walk_stack(sys._getframe())]
+            if not any(own in name for name in at_work for own in files):
+                self.seen.append(found)
 
-    def _found(self, event: str, arguments: tuple[Any, ...]) -> str:
-        """What an event is about, if it is one of those that must not happen."""
-        if event == "open":
-            path, _, flags = arguments
-            if isinstance(path, (str, bytes)) and flags & _WRITES and not self._allowed(path):
-                return f"opened {os.fsdecode(path)} for writing"
-        elif event.startswith(_ALWAYS):
-            return f"{event}{arguments!r:.200}"
-        elif event.startswith(_CHANGES):
+    def _found(self, event, arguments):
+        told, paths = f"{event}{arguments!r:.200}", []
+        if event.startswith(_ALWAYS):
+            return told
+        if event.startswith(_CHANGES):
             paths = [own for own in arguments if isinstance(own, (str, bytes, os.PathLike))]
-            if not all(self._allowed(own) for own in paths):
-                return f"{event}{arguments!r:.200}"
-        return ""
+        elif event == "open" and isinstance(arguments[0], (str, bytes)) and arguments[2] & _WRITES:
+            paths = [arguments[0]]
+        return "" if all(map(self._allowed, paths)) else told
 
-    def _allowed(self, path: Any) -> bool:
+    def _allowed(self, path):
         full = os.path.abspath(os.fsdecode(path))
         return any(full == own or full.startswith(f"{own}/") for own in self.may_write)
 
-    def odd_modules(self) -> list[str]:
-        """Modules that were imported from elsewhere than the installation and this repository."""
-        homes: tuple[str, ...] = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
+    def odd_modules(self):
+        homes = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[3]))
         homes += tuple(os.path.realpath(own) for own in homes)
         new = {name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - self.modules}
         return sorted(name for name, file in new.items() if file and not file.startswith(homes))
 
 
-def _within(files: tuple[str, ...]) -> bool:
-    """Whether a function of some files is at work: a compiler writes sources, and reads and writes its caches."""
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        if any(own in frame.f_code.co_filename for own in files):
-            return True
-    return False
-
-
-def listing(folder: Path) -> dict[str, bytes | None]:
-    """Every file below a folder with its content, every other thing with None."""
-    found: dict[str, bytes | None] = {}
-    for entry in sorted(folder.rglob("*")):
-        plain = entry.is_file() and not entry.is_symlink()
-        found[str(entry.relative_to(folder))] = entry.read_bytes() if plain else None
-    return found
+def listing(folder):
+    plain = {entry: entry.is_file() and not entry.is_symlink() for entry in sorted(folder.rglob("*"))}
+    return {str(entry.relative_to(folder)): entry.read_bytes() if plain[entry] else None for entry in plain}
