@@ -12,6 +12,7 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
+from bayesdp.posterior.groups import without_rounding_errors
 from bayesdp.streaming import fitting
 from tests.golden import differences
 from tests.storage.examples import EXAMPLES, STATISTICS, lattice
@@ -46,6 +47,11 @@ def test_posteriors_have_their_draws_release_and_summary(name, release, capsys):
     main(["summary", str(FOLDER / f"{name}.nc"), "--format", "json"])
     found = json.loads(capsys.readouterr().out)
     assert [own for own in differences(found, stored, rtol=1e-10) if not own.endswith("only now")] == []
+
+
+def test_sums_of_a_relaxation_are_whole_where_all_draws_are():
+    draws = np.array([[7.0 + 1e-12, 2.0], [7.0, 2.6]])
+    np.testing.assert_array_equal(without_rounding_errors(draws), [[7.0, 2.0], [7.0, 2.6]])
 
 
 def test_another_version_does_not_go_on_with_it_and_names_both_and_another_form_is_refused(tmp_path, monkeypatch):
