@@ -53,15 +53,13 @@ def cluster() -> None:
 
 @contextmanager
 def started() -> Iterator[str]:
-    process = subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.stdin.close()
-        process.wait(timeout=60)
-        process.stdout.close()
+    """The address of a scheduler in a process of its own."""
+    with subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+            process.wait(timeout=60)
 
 
 def records(journal: Path) -> list[Any]:

@@ -38,12 +38,9 @@ def noise_ignored(release):
     return build(release, law=DiscreteGaussian(0.1), exact=False)
 
 
-def narrow(release):
-    return build(release, law=DiscreteGaussian(LAW.sigma / 1.2))
-
-
-def wide(release):
-    return build(release, law=DiscreteGaussian(LAW.sigma * 1.2))
+def narrow(factor):
+    """A scale of the noise that is stated too small by a factor, or too large."""
+    return lambda release: build(release, law=DiscreteGaussian(LAW.sigma / factor))
 
 
 def forgetful(release):

@@ -467,7 +467,7 @@ def test_australian_tables_are_compatible_with_deviations_up_to_3_and_not_2():
         steps = range(-most, most + 1)
         rows = np.array([[float(x + d >= 0) for d in steps] for x in range(21 - most)])
         law = N.CellKey(ptable=N.TransitionTable(steps, rows / rows.sum(axis=1, keepdims=True), period=1))
-        return bdp.datasets.working_population(law, levels=("SA3",), within="1")
+        return bdp.datasets.working_population(law, levels=("SA3",), within="7")
 
     found = law_check(working_population(3).measurements, [])
     assert found.pvalue > 1e-4
