@@ -1,7 +1,5 @@
 """The calibration of hierarchies and of counties: what is stored, that a run goes on, and that wrong noise is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,7 @@ def test_the_stored_results_have_200_simulations_and_no_rejection():
 
 
 def test_a_simulation_keeps_the_total_and_has_noise_as_stated():
-    """One draw of each prior: the total is that of the table, and squared errors are those of the law (six standard deviations)."""
+    """Of each prior: the total is that of the table, and squared errors are those of the law (six standard deviations)."""
     for prior in PRIORS:
         hyper, table, release = Simulation(prior, 1).draw(np.random.default_rng(5))
         assert set(hyper) == set(PRIORS[prior].names)

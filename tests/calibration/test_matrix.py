@@ -1,9 +1,6 @@
 """A small calibration matrix, and that a wrong mechanism in it is found."""
 
-from __future__ import annotations
-
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -16,30 +13,27 @@ from benchmarks.calibration.matrix import main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
 SMALL = [
-    Case("lattice Laplace, l1", "negative binomial", "both margins"),
-    Case("projected Gaussian", "negative binomial", "total"),
-    Case("discrete Laplace", "negative binomial", "both margins"),
-    Case("truncated Laplace", "negative binomial", "total"),
+    Case(mechanism, "negative binomial", invariants)
+    for mechanism, invariants in (
+        ("lattice Laplace, l1", "both margins"),
+        ("projected Gaussian", "total"),
+        ("discrete Laplace", "both margins"),
+        ("truncated Laplace", "total"),
+    )
 ]
 
 
 def test_every_noise_law_of_the_library_is_in_the_matrix():
-    made = [case._made for case in CASES if case.mechanism not in STATISTICS]
-    laws = {mechanism.law.name for mechanism in made}
-    in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
-    in_statistics |= {"truncated-gaussian", "boundary-inflated-gaussian"}
+    laws = {case._made.law.name for case in CASES if case.mechanism not in STATISTICS}
+    in_statistics = {f"{own}-{law}" for own in ("truncated", "boundary-inflated") for law in ("laplace", "gaussian")}
     assert in_statistics <= {mechanism.law.name for _, mechanism in STATISTICS.values()}
-    # No mechanism draws these two, whose posteriors are listed (tests/inference/test_laws.py), nor canonical noise of any
-    # function, which needs one free direction (tests/mechanisms/test_canonical.py).
-    # The law of rescaled shares needs a public number of records: its posteriors are listed, too
-    # (tests/papers/test_proportions_as_releases.py).
-    elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace"}
+    # No mechanism draws these two, nor counts within bounds: their posteriors are listed (tests/inference/test_laws.py). Canonical
+    # noise of any function needs one free direction (tests/mechanisms/test_canonical.py), and the law of rescaled shares a public
+    # number of records (tests/papers/test_proportions_as_releases.py).
+    elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace", "truncated-discrete-laplace"}
+    elsewhere |= {"boundary-inflated-discrete-laplace", "boundary-inflated-discrete-gaussian"}
     # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
     elsewhere |= {"conventional-rounding", "transition-table"}
-    # Counts within bounds: no mechanism draws them, and posteriors are listed (tests/inference/test_laws.py).
-    elsewhere |= {f"boundary-inflated-discrete-{own}" for own in ("laplace", "gaussian")} | {
-        "truncated-discrete-laplace"
-    }
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES})
     assert len(CASES) - len(LEARNT) == 4 * len({case.mechanism for case in CASES} - set(LEARNT))
@@ -51,9 +45,8 @@ STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.
 def test_the_stored_matrix_is_whole_and_is_what_the_page_shows():
     with STORED.open() as file:
         rows = list(csv.DictReader(file))
-    assert [(r["mechanism"], r["prior"], r["invariants"]) for r in rows] == [
-        (c.mechanism, c.prior, c.invariants) for c in CASES
-    ]
+    found = [(row["mechanism"], row["prior"], row["invariants"]) for row in rows]
+    assert found == [(case.mechanism, case.prior, case.invariants) for case in CASES]
     assert min(int(row["simulations"]) for row in rows) >= 300
     assert {row["failed"] for row in rows} == {"0"}
     assert min(float(row["p_matrix"]) for row in rows) > 0.01
@@ -80,7 +73,6 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
         main(["--only", "no such thing"])
 
 
-@dataclass(frozen=True)
 class Wrong(Case):
     """A case whose model makes a deliberate error: it ignores the exact answers."""
 
