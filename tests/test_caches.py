@@ -1,13 +1,15 @@
-"""Folders of compiled code that are full, broken or not there: work goes on, and nothing wrong is left for the next run."""
+"""Folders of compiled code that are full, broken or not there, and the stamps of kernels; memory that is given back."""
 
-from __future__ import annotations
-
+import ctypes
 import importlib.util
+import inspect
 import itertools
 import logging
 import os
 import resource
-from collections.abc import Iterator
+import subprocess
+import sys
+import zlib
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,14 +17,16 @@ import numba
 import pytest
 from numba.core import caching
 
+import bayesdp
 from bayesdp._interrupts import dispensable_caches
+from bayesdp._numba import code_version, stamp_of
 
 SOURCE = "import numba\n@numba.njit(cache=True)\ndef plus(x):\n    return x + {}\n"
 _times = itertools.count(10**9, 10)
 
 
 @contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
+def files_of_at_most(size):
     """A full disk, as far as the kernel's answer goes: a write beyond the limit is an error."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -33,12 +37,12 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
-def compiled(folder: Path, number: int):
+def compiled(folder, number):
     """The function as a process of its own has it: from a file that says ``x + number``."""
     path = folder / "kernel.py"
     path.write_text(SOURCE.format(number))
@@ -46,7 +50,7 @@ def compiled(folder: Path, number: int):
     return loaded(folder)
 
 
-def loaded(folder: Path):
+def loaded(folder):
     """The same without another file."""
     spec = importlib.util.spec_from_file_location("kernel", folder / "kernel.py")
     module = importlib.util.module_from_spec(spec)
@@ -54,7 +58,7 @@ def loaded(folder: Path):
     return module.plus
 
 
-def names(cache: Path) -> list[str]:
+def names(cache):
     return sorted(path.suffix for path in cache.rglob("*") if path.is_file())
 
 
@@ -129,3 +133,81 @@ def test_errors_that_warnings_are_made_to_be_stay(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(caching.IndexDataCacheFile, "save", warns)
     with dispensable_caches(), pytest.raises(UserWarning, match="own"):
         compiled(tmp_path, 1)(2)
+
+
+HOLES = """
+import numpy as np
+from bayesdp._interrupts import give_back
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+arrays = [np.ones(12_000) for _ in range(2_000)]  # 96 kB each, below what gets pages of its own
+kept = arrays[::8]
+del arrays
+before = resident()
+assert give_back()
+print(before - resident())
+"""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
+def test_holes_in_the_heap_are_given_back():
+    found = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
+    assert int(found.stdout) > 100e6  # of 168 MB
+
+
+KERNEL = "from bayesdp._numba import nb\n@nb.njit(cache=True)\ndef {}():\n    return {}\n"
+OUTER = (
+    f"from bayesdp.inner import inner\n{KERNEL.format('outer', 'inner()')}print(outer(), len(outer.stats.cache_hits))\n"
+)
+
+
+@pytest.mark.system
+def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
+    package = tmp_path / "bayesdp"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "_numba.py").write_text((Path(bayesdp.__file__).parent / "_numba.py").read_text())
+    (package / "outer.py").write_text(OUTER)
+
+    def run(number):
+        (package / "inner.py").write_text(KERNEL.format("inner", number))
+        # Python's own bytecode is as old as the second in which the file was written.
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", "import bayesdp.outer"]
+        run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return run.stdout.split()
+
+    assert run(1) == ["1", "0"]
+    assert run(1) == ["1", "1"]  # compiled before
+    assert run(2) == ["2", "0"]
+
+
+def test_only_files_with_compiled_functions_count_in_the_stamp_that_kernels_have(tmp_path):
+    from bayesdp.hierarchies.kernel.sweeps import sweep
+
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 1\n")
+    (tmp_path / "b.py").write_text("x = 1\n")
+    before = stamp_of(tmp_path)
+    (tmp_path / "b.py").write_text("x = 2\n")
+    assert stamp_of(tmp_path) == before
+    (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 2\n")
+    assert stamp_of(tmp_path) != before
+    assert sweep._cache._cache_file._source_stamp[1] == stamp_of(Path(bayesdp.__file__).parent)
+
+
+def test_what_pytensor_stores_has_the_stamp_too():
+    # It keeps functions of its own, with kernels compiled into them: those of another version of the package must not be run.
+    from bayesdp.distributions import registry, tables
+    from bayesdp.distributions.independent import _core
+    from bayesdp.distributions.registry import distribution_of
+    from bayesdp.noise import DiscreteLaplace
+
+    assert registry._compiled(tables.BlocksDensity(), None)[1] == code_version()
+    drawn = distribution_of(DiscreteLaplace).dist(0, 1.0).owner.op
+    source = Path(inspect.getfile(inspect.unwrap(DiscreteLaplace.draw_one.py_func)))
+    assert _core(drawn, None)[1] == code_version() ^ zlib.crc32(source.read_bytes())

@@ -35,10 +35,10 @@ def test_the_right_posterior_passes():
     [
         (models.noise_ignored, 6, "log-likelihood"),
         (models.forgetful, 8, EXACT_ANSWERS),
-        pytest.param(models.narrow(1.2), 40, "log-likelihood", marks=pytest.mark.system),
+        (models.narrow(1.5), 12, "log-likelihood"),
         (models.narrow(1 / 1.5), 12, "log-likelihood"),
     ],
-    ids=["noise ignored", "invariants ignored", "scale 20% too small", "scale 50% too large"],
+    ids=["noise ignored", "invariants ignored", "scale too small", "scale too large"],
 )
 def test_deliberate_errors_are_caught(build, n, where):
     result = sbc(models.simulate, build, n=n, **QUICK)
