@@ -1,7 +1,5 @@
 """Small models with a simulator, for the tests of this folder: a prior, a mechanism, and posteriors right and wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 
