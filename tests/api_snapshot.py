@@ -58,12 +58,11 @@ def _members(name: str, cls: type) -> Iterator[str]:
     """Public methods and properties of a class, also inherited ones, that the package defines."""
     seen: set[str] = set()
     for owner in cls.__mro__:
-        for own, member in vars(owner).items():
-            if own.startswith("_") or own in seen:
+        known, seen = seen, seen | vars(owner).keys()
+        for own in vars(owner).keys() - known if _ours(owner) else ():
+            if own.startswith("_"):
                 continue
-            seen.add(own)
-            if not _ours(owner):
-                continue
+            member = vars(owner)[own]
             plain = inspect.unwrap(getattr(member, "__func__", member))
             if inspect.isfunction(plain):
                 kind = {staticmethod: "static ", classmethod: "class "}.get(type(member), "")
@@ -74,10 +73,7 @@ def _members(name: str, cls: type) -> Iterator[str]:
 
 def _lines(name: str, thing: Any) -> Iterator[str]:
     if isinstance(thing, type):
-        made_by = next(
-            (own for own in thing.__mro__ if {"__init__", "__new__"} & vars(own).keys()),
-            object,
-        )
+        made_by = next((own for own in thing.__mro__ if {"__init__", "__new__"} & vars(own).keys()), object)
         if issubclass(thing, enum.Enum):
             yield f"{name}: enumeration {', '.join(thing.__members__)}"
         else:

@@ -12,17 +12,8 @@ from scipy.stats import binom
 
 import bayesdp as bdp
 from bayesdp import Exact, Margins, Measured, Release, Totals, compose
+from bayesdp import mechanisms as m
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import (
-    BoundaryInflatedLaplace,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    LatticeGaussian,
-    LatticeLaplace,
-    ProjectedGaussian,
-    SemiGaussian,
-    SemiNorm,
-)
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import Difference, PairLoss, rho_to_epsilon
 from bayesdp.privacy.words import Conforming, Convolved, Neighbours, relation_from
@@ -52,7 +43,7 @@ def delta_of(p, losses, at):
 
 @pytest.fixture(scope="module")
 def ten():
-    own = DiscreteLaplace(NOTHING, epsilon=0.2)
+    own = m.DiscreteLaplace(NOTHING, epsilon=0.2)
     return compose(*[released(own, k) for k in range(10)], at_delta=AT)
 
 
@@ -87,14 +78,14 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten):
     assert (ten.guarantee.kind, ten.guarantee.pairs[0].loss) == ("pure", {"epsilon": pytest.approx(2.0)})
     assert Release.from_dataset(ten.release.to_dataset()) == ten.release
     assert not convolved(compose(*ten.releases[:2]))
-    normal = ProjectedGaussian(Margins(LABELS, ["county"]), mu=0.3)
+    normal = m.ProjectedGaussian(Margins(LABELS, ["county"]), mu=0.3)
     assert not convolved(compose(released(normal, 1), released(normal, 2), at_delta=AT))
 
 
 def test_other_noise_is_the_worst_of_its_loss():
     # Lattice noise by its epsilon at a 2x2 move, 4 x 0.25; normal noise exactly, mu = 2 / sigma: what is larger is refused.
-    pure = released(LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25), 1)
-    normal = released(ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6), 2)
+    pure = released(m.LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25), 1)
+    normal = released(m.ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6), 2)
     both = compose(pure, normal, at_delta=AT)
     [row] = convolved(both).values()
     mu = 2.0 / normal.measurements[0].law.sigma
@@ -114,7 +105,7 @@ def test_other_noise_is_the_worst_of_its_loss():
 
 def test_discrete_normal_noise_by_its_masses():
     # rho alone gives an epsilon by a bound. The loss of n answers moved by one is (2 T - n) / (2 sigma^2), T the sum of the noise.
-    own = DiscreteGaussian(NOTHING, rho=0.02)
+    own = m.DiscreteGaussian(NOTHING, rho=0.02)
     both = compose(*[released(own, k) for k in range(4)], at_delta=AT)
     row = convolved(both)["neighbours"]
     sigma, n = both.releases[0].measurements[0].law.sigma, 8
@@ -134,7 +125,7 @@ def test_discrete_normal_noise_by_its_masses():
 @pytest.mark.parametrize("sigmas", [(2.0, 3.0), (0.9, 1.3)])
 def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas):
     """Two releases of three cells with a total, against the masses of all lattice vectors and the product of their losses."""
-    made = (LatticeGaussian(Totals({"cell": list("abc")}), rho=0.5 / s**2) for s in sigmas)
+    made = (m.LatticeGaussian(Totals({"cell": list("abc")}), rho=0.5 / s**2) for s in sigmas)
     both = compose(*(released(own, k, [3, 4, 5]) for k, own in enumerate(made, start=1)), at_delta=1e-4)
     [(name, row)] = convolved(both).items()
     assert name.startswith("one record moved")
@@ -167,7 +158,7 @@ def test_no_row_is_below_the_loss_of_any_pair(weight):
     weights = np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, weight, 0], [1, 1, 0, 0, 0, 1]])
     queries, rates = (LinearQuery(labels, weights, ["one", "two", "three"]), Margins(labels, ["b"])), (0.4, 0.3)
     table, kept, releases, checked = np.array([[2, 1], [1, 3], [2, 2]]), Margins(labels, ["a"]), [], 0
-    cells = released(DiscreteLaplace(NOTHING, epsilon=8.0), 3).guarantee  # more than the law loses
+    cells = released(m.DiscreteLaplace(NOTHING, epsilon=8.0), 3).guarantee  # more than the law loses
     for query, rate, seed in zip(queries, rates, (1, 2), strict=True):
         law = Noise(b=1.0 / rate)
         noisy = Measured(query, law.draw(seed, query.shape, location=query.apply(table)), law)
@@ -225,7 +216,7 @@ def test_a_reader_refuses_what_the_law_does_not_give(ten):
 
 
 def test_what_is_given_is_checked():
-    own = DiscreteLaplace(NOTHING, epsilon=0.2)
+    own = m.DiscreteLaplace(NOTHING, epsilon=0.2)
     pair = released(own, 1), released(own, 2)
     for odd in (0.0, 1.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="at_delta"):
@@ -247,11 +238,11 @@ COUNTS = np.arange(9).reshape(3, 3) + 3
 
 
 def laplace(epsilon, seed):
-    return LatticeLaplace(TOTAL, epsilon=epsilon).release([5, 3, 9], rng=seed)
+    return m.LatticeLaplace(TOTAL, epsilon=epsilon).release([5, 3, 9], rng=seed)
 
 
 def gaussian(epsilon, seed):
-    return LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6).release([5, 3, 9], rng=seed)
+    return m.LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6).release([5, 3, 9], rng=seed)
 
 
 def stating(release, **changes):
@@ -269,7 +260,7 @@ def test_a_row_in_words_states_no_less_than_the_mechanisms():
         replace(row, about=replace(row.about, bound="upper")) if isinstance(row.about, Conforming) else row
         for row in nested.guarantee.pairs
     ]
-    assert upper != list(nested.guarantee.pairs)
+    assert any(isinstance(row.about, Conforming) for row in upper)
     stating(nested, pairs=tuple(upper)).check_stated()
     row = PairLoss("tables that differ in one record", 2.0, "l1", {"epsilon": 0.001})
     false = stating(nested, pairs=(row,), parameters={"epsilon": 0.001, "sensitivity": 2.0}, person="", caveats=())
@@ -279,7 +270,7 @@ def test_a_row_in_words_states_no_less_than_the_mechanisms():
 
 @pytest.mark.parametrize("about", ["some data sets", Neighbours("add-remove", "data")], ids=["words", "relation"])
 def test_statistics_of_which_one_mechanism_is_known_state_no_less_than_that(about):
-    one, two = (BoundaryInflatedLaplace(epsilon, 0.1, (0, 1)).release(0.4, rng=1) for epsilon in (1.0, 0.5))
+    one, two = (m.BoundaryInflatedLaplace(epsilon, 0.1, (0, 1)).release(0.4, rng=1) for epsilon in (1.0, 0.5))
     both = bdp.compose(one, two).release
     described = {**both.mechanism, "releases": [both.mechanism["releases"][0], None]}
     row = PairLoss(about, both.guarantee.pairs[0].size, both.guarantee.unit, {"epsilon": 0.01})
@@ -289,11 +280,11 @@ def test_statistics_of_which_one_mechanism_is_known_state_no_less_than_that(abou
 
 
 def test_rows_of_earlier_versions_add_up_and_a_row_may_state_fewer_losses():
-    earlier = {own: LatticeGaussian(TOTAL, epsilon=own, delta=1e-6)._earlier_rows() for own in (1.0, 0.7)}
+    earlier = {own: m.LatticeGaussian(TOTAL, epsilon=own, delta=1e-6)._earlier_rows() for own in (1.0, 0.7)}
     parts = [stating(gaussian(epsilon, 1), pairs=rows) for epsilon, rows in earlier.items()]
     assert all(part.guarantee.pairs for part in parts)
     bdp.compose(*parts).release.check_stated()
-    released = ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6).release(COUNTS, rng=1)
+    released = m.ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6).release(COUNTS, rng=1)
     first, second, *rest = released.guarantee.pairs
     fewer = replace(second, loss={name: value for name, value in second.loss.items() if name != "rho"})
     stating(released, pairs=(first, fewer, *rest)).check_stated()
@@ -301,10 +292,10 @@ def test_rows_of_earlier_versions_add_up_and_a_row_may_state_fewer_losses():
 
 def test_totals_of_releases_that_state_fewer_rows_are_read():
     for of in (
-        lambda loss: ProjectedGaussian(BOTH, rho=loss),
-        lambda loss: ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),
-        lambda loss: SemiGaussian(BOTH, mu=loss),
-        lambda loss: SemiNorm(BOTH, epsilon=loss),
+        lambda loss: m.ProjectedGaussian(BOTH, rho=loss),
+        lambda loss: m.ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),
+        lambda loss: m.SemiGaussian(BOTH, mu=loss),
+        lambda loss: m.SemiNorm(BOTH, epsilon=loss),
     ):
         parts = [released(of(loss), 3, COUNTS) for loss in (0.5, 0.3)]
         bdp.compose(*parts).release.check_stated()

@@ -64,21 +64,16 @@ def test_apply_and_adjoint_agree_with_the_matrix_also_of_a_query_from_its_descri
     assert [own for own in QUERIES.values() if own == query] == [query]
 
 
-@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_labelled_tables_pass_chain_and_draw_through(query, rng):
-    x = xr.DataArray(
-        rng.integers(0, 9, size=(2, 4, 2, 3, 3)),
-        dims=["chain", "county", "education", "draw", "year"],
-        coords={"chain": [0, 1], "county": LABELS["county"], "education": LABELS["education"], "year": LABELS["year"]},
-        name="x",
-    )
-    answers = query.apply(x.sel(county=["Delta", "Alpha", "Gamma", "Beta"]))
-    assert answers.dims == ("chain", "draw", *query.dims)
-    assert answers.name == "x"
-    expected = query.apply(x.transpose("chain", "draw", "county", "education", "year").values)
-    np.testing.assert_array_equal(answers.values, expected)
-    for dim, own in query.coords.items():
-        assert answers.coords[dim].values.tolist() == own
+def test_labelled_tables_pass_chain_and_draw_through(rng):
+    coords = {"chain": [0, 1], **{dim: LABELS[dim] for dim in FRAME.dims}}
+    dims = ["chain", "county", "education", "draw", "year"]
+    x = xr.DataArray(rng.integers(0, 9, size=(2, 4, 2, 3, 3)), coords, dims, name="x")
+    values = x.transpose("chain", "draw", "county", "education", "year").values
+    for query in QUERIES.values():
+        answers = query.apply(x.sel(county=["Delta", "Alpha", "Gamma", "Beta"]))
+        assert (answers.dims, answers.name) == (("chain", "draw", *query.dims), "x")
+        np.testing.assert_array_equal(answers.values, query.apply(values))
+        assert {dim: answers.coords[dim].values.tolist() for dim in query.coords} == query.coords
 
 
 def test_names_and_coordinates_of_answers():
@@ -111,10 +106,6 @@ def described(**part):
     return lambda: Query.from_description({"parts": [part]}, FRAME)
 
 
-def listed(rows, cells, entries):
-    return described(rows=rows, cells=cells, entries=entries, names=["a"])
-
-
 test_bad_queries_are_refused = refused(
     (lambda: Margins(FRAME), "at least one list of dimensions"),
     (lambda: Margins(FRAME, ["place"]), "'place' is neither a dimension"),
@@ -135,9 +126,9 @@ test_bad_queries_are_refused = refused(
     (lambda: Query.from_description({"parts": [], "code": "x"}, FRAME), "one key 'parts', a list; got 'code', 'parts'"),
     (described(mean=["county"]), "unknown kind of query part with the keys 'mean'"),
     (described(sum=["place"]), "'place' is neither"),
-    (listed([0], [24], [1]), "1 rows and 24 cells"),
-    (listed([0, 0], [1], [1]), "lists of one length"),
-    (listed([0], [1], [1.5]), "entries must hold whole numbers"),
+    (described(rows=[0], cells=[24], entries=[1], names=["a"]), "1 rows and 24 cells"),
+    (described(rows=[0, 0], cells=[1], entries=[1], names=["a"]), "lists of one length"),
+    (described(rows=[0], cells=[1], entries=[1.5], names=["a"]), "entries must hold whole numbers"),
     (lambda: COUNTY.apply(np.zeros((4, 2))), r"values must have shape \(..., \(4, 2, 3\)\), got \(4, 2\)"),
     (lambda: COUNTY.apply(FEW), "values lack the dimensions 'year'"),
     (lambda: COUNTY.apply(FEW.expand_dims(year=3, axis=2)), "labels of 'county' do not match"),

@@ -26,7 +26,7 @@ MEAN = 6.0
 
 def prior(law=None):
     with pm.Model(coords=LABELS) as model:
-        bdp.ConfidentialCounts("x", law or pm.Poisson.dist(MEAN), dims="county")
+        bdp.ConfidentialCounts("x", pm.Poisson.dist(MEAN) if law is None else law, dims="county")
     return model
 
 
@@ -44,25 +44,17 @@ QUESTIONS = {"Alpha": alpha, "share": share, "cells": bdp.Identity(LABELS)}
 CALL = {"n": 8, "seed": 4, **QUICK}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("design") / "fits"
-
-
-@pytest.fixture(scope="module")
-def made(folder):
-    return bdp.design(CANDIDATES, prior, QUESTIONS, path=folder, **CALL)
-
-
 @pytest.mark.system
-def test_a_larger_budget_gives_narrower_intervals_and_says_so(made):
+def test_a_larger_budget_gives_narrower_intervals_and_a_stored_run_answers_without_sampling(tmp_path, monkeypatch):
+    folder = tmp_path / "fits"
+    made = bdp.design(CANDIDATES, prior, QUESTIONS, path=folder, **CALL)
     low, high = (made.data["width"].sel(candidate=own, probability=[0.9, 0.95]) for own in ("low", "high"))
     assert (high.values < low.values).all()
     assert made.data["loss"].values.tolist() == [0.4, 2.0]  # one record moved is 2 in l1
     assert np.array_equal(made.data["width"].sel(question="Alpha"), made.data["width"].sel(question="cells[Alpha]"))
-    text, table = str(made), made.to_dataframe()
-    assert "no confidential table was used" in text
-    assert "epsilon between two tables that agree on the invariants of every" in text
+    table = made.to_dataframe()
+    for words in ("no confidential table was used", "epsilon between two tables that agree on the invariants of every"):
+        assert words in str(made)
     assert len(table) == 2 * 4 * 3
     assert {"candidate", "question", "probability", "width", "coverage", "loss", "failed"} <= set(table.columns)
     for given, message in ({"probability": 0.8}, "probability"), ({"questions": ["Gamma"]}, "questions"):
@@ -70,10 +62,7 @@ def test_a_larger_budget_gives_narrower_intervals_and_says_so(made):
             made.plot(**given)
     with pytest.raises(TypeError, match=r"must be what bayesdp\.design gave"):
         bdp.plots.designs(made.data)
-
-
-@pytest.mark.system
-def test_a_stored_run_answers_new_questions_without_sampling_and_is_the_same(made, folder, monkeypatch):
+    # The stored run answers new questions, and is the same.
     monkeypatch.setattr(fits, "quiet_sample", lambda *_: pytest.fail("it was sampled"))
     again = bdp.design(CANDIDATES, prior, QUESTIONS, path=folder, **CALL)
     assert again.data.identical(made.data)

@@ -30,45 +30,31 @@ BOTH = bdp.Invariants(bdp.Margins({"row": ["a", "b"], "column": ["u", "v", "w"]}
 LATTICE = bdp.LatticeLaplace(BOTH, epsilon=0.4)
 
 
-def look(noise, rng):
-    return np.asarray(noise, dtype=float) + rng.normal(0.0, 2.0, size=(2, 3))
-
-
-def lattice_prior(rng):
+def lattice_test(epsilon, quantities=None):
     """Noise of a lattice law as a free variable, and a noisy look at it."""
-    noise = LATTICE.law.draw(rng, (2, 3), None, BOTH)
-    return {"noise": noise}, look(noise, rng)
 
+    def look(truth, rng):
+        return np.asarray(truth["noise"], dtype=float) + rng.normal(0.0, 2.0, size=(2, 3))
 
-def build_lattice(seen, epsilon=LATTICE.law.epsilon):
-    with pm.Model() as model:
-        noise = bdp.distributions.LatticeLaplace("noise", np.zeros((2, 3), dtype=int), epsilon, invariants=BOTH)
-        pm.Normal("seen", noise, 2.0, observed=pm.Data("look", seen))
-    return model
+    def simulate(rng):
+        truth = {"noise": LATTICE.law.draw(rng, (2, 3), None, BOTH)}
+        return truth, look(truth, rng)
 
+    def build(seen):
+        with pm.Model() as model:
+            noise = bdp.distributions.LatticeLaplace("noise", np.zeros((2, 3), dtype=int), epsilon, invariants=BOTH)
+            pm.Normal("seen", noise, 2.0, observed=pm.Data("look", seen))
+        return model
 
-def spread(values, release):
-    return abs(values["noise"]).sum(("noise_0", "noise_1"))
+    call = {"n": 24, "seed": 4, "rounds": 2, "update": lambda seen: {"look": seen}, "progressbar": False}
+    return joint_distribution_test(simulate, look, build, quantities, **call)
 
 
 def test_lattice_noise_gibbs_keeps_the_law_and_another_scale_is_caught():
-    def tested(build, quantities=None):
-        call = {"n": 24, "seed": 4, "rounds": 2, "update": lambda seen: {"look": seen}, "progressbar": False}
-        own = lattice_prior, lambda truth, rng: look(truth["noise"], rng), build, quantities
-        return joint_distribution_test(*own, **call)
-
-    found = tested(build_lattice)
+    found = lattice_test(LATTICE.law.epsilon)
     assert found.passed, str(found)
-    assert not tested(lambda seen: build_lattice(seen, 0.05), {"spread": spread}).passed
-
-
-STEP = FiberGibbs.step
-
-
-def sluggish(self, point):
-    """Broken on purpose: a step up in the first county is undone, a step down kept."""
-    new, statistics = STEP(self, point)
-    return (dict(point), statistics) if new["x"][0] > point["x"][0] else (new, statistics)
+    spread = {"spread": lambda values, release: abs(values["noise"]).sum(("noise_0", "noise_1"))}
+    assert not lattice_test(0.05, spread).passed
 
 
 def pair_test(quantities=None, n=20, rounds=2):
@@ -77,6 +63,13 @@ def pair_test(quantities=None, n=20, rounds=2):
 
 
 def test_a_broken_step_is_caught(monkeypatch):
+    step = FiberGibbs.step
+
+    def sluggish(self, point):
+        """A step up in the first county is undone, a step down kept."""
+        new, statistics = step(self, point)
+        return (dict(point), statistics) if new["x"][0] > point["x"][0] else (new, statistics)
+
     monkeypatch.setattr(FiberGibbs, "step", sluggish)
     found = pair_test()
     assert not found.passed

@@ -63,8 +63,7 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
     assert run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals") == rows  # from the journals
     write_table(rows, tmp_path / "matrix.csv")
     read = pd.read_csv(tmp_path / "matrix.csv")
-    assert tuple(read) == COLUMNS
-    assert read["simulations"].tolist() == [16] * 4
+    assert (tuple(read), read["simulations"].tolist()) == (COLUMNS, [16] * 4)
     target, only = tmp_path / "one.csv", "projected Gaussian | negative binomial | total"
     assert main(["--only", only, "--n", "6", "-o", str(target)]) == 0
     assert "1 cases, 0 rejected at 0.01" in capsys.readouterr().out

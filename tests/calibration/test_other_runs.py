@@ -83,36 +83,25 @@ def call(kind, path, **changed):
             raise
 
 
-def _nothing(patch):
-    for task in (Study, _Repeat, _Chain, _Fit):
-        patch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
-
-
-@pytest.fixture(autouse=True)
-def not_run(monkeypatch):
-    _nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def begun(tmp_path_factory):
+    """Journals of each kind, and no simulation is run in this module."""
     folder = tmp_path_factory.mktemp("begun")
     with pytest.MonkeyPatch.context() as patch:
-        _nothing(patch)
+        for task in (Study, _Repeat, _Chain, _Fit):
+            patch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
         for kind in CALLS:
             call(kind, folder / kind)
-    return folder
-
-
-@pytest.mark.parametrize(("kind", "change"), [(kind, change) for kind, own in CALLS.items() for change in own[2]])
-def test_another_calibration_is_refused(begun, kind, change):
-    named = rf"is of another run: (.*; )?its {NAMED.get(change, change)}(: .*)? is .*, here it is "
-    with pytest.raises(ValueError, match=named):
-        call(kind, begun / kind, **{ARGUMENT.get(change, change): CALLS[kind][2][change]})
+        yield folder
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_the_same_calibration_goes_on_and_may_be_longer_but_not_that_of_an_earlier_version(begun, kind):
+def test_another_calibration_is_refused_and_the_same_goes_on_and_may_be_longer(begun, kind):
     path = begun / kind
+    for change, value in CALLS[kind][2].items():
+        named = rf"is of another run: (.*; )?its {NAMED.get(change, change)}(: .*)? is .*, here it is "
+        with pytest.raises(ValueError, match=named):
+            call(kind, path, **{ARGUMENT.get(change, change): value})
     call(kind, path, **({} if kind == "fits" else {"n": 3}))
     journal = path / "journal.jsonl" if kind == "fits" else path
     head = {"format": "bayesdp-calibration-1", "what": kind, "seed": 1, "versions": {"bayesdp": "0.1.0"}}
@@ -121,20 +110,19 @@ def test_the_same_calibration_goes_on_and_may_be_longer_but_not_that_of_an_earli
         call(kind, path)
 
 
-def _is_locked(path):
-    """Whether another process is kept out: it ends with an error."""
-    other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
-    other.start()
-    other.join(60)
-    return other.exitcode == 1
-
-
 def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     """After each record, too: no file is closed that would give up the lock. Not afterwards, whether it ended well or not."""
     seen, path = [], tmp_path / "sbc"
 
+    def is_locked():
+        """Another process is kept out: it ends with an error."""
+        other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
+        other.start()
+        other.join(60)
+        return other.exitcode == 1
+
     def looked(self, number):
-        seen.append(_is_locked(path))
+        seen.append(is_locked())
         if len(seen) == 3:
             raise KeyboardInterrupt
         return {"number": number, "error": "not run"}
@@ -143,11 +131,11 @@ def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as interrupt:
         call("sbc", path, n=4)
     assert seen == [True] * 3
-    assert not _is_locked(path)
+    assert not is_locked()
     with pytest.raises(ValueError, match="is of another run") as refused:
         call("sbc", path, seed=2)
-    assert not _is_locked(path)
+    assert not is_locked()
     call("sbc", path, n=4)
-    assert not _is_locked(path)
+    assert not is_locked()
     assert interrupt is not None  # their tracebacks keep what the runs had
     assert refused is not None

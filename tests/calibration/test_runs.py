@@ -9,20 +9,10 @@ import sys
 import pytest
 
 from bayesdp.calibration import runs
-from bayesdp.calibration.runs import (
-    DIED,
-    Journal,
-    by_name,
-    choose_runner,
-    in_processes,
-    number,
-    on_dask,
-    serially,
-    unit,
-)
+from bayesdp.calibration.runs import DIED, Journal, choose_runner, in_processes, on_dask, serially
 from tests.calibration.cluster import N, seeded, started, wait_for, work_left
 
-ABOUT, RECORD = {"what": "sbc", "seed": 1}, {"ranks": by_name(unit), "seconds": number}
+ABOUT, RECORD = {"what": "sbc", "seed": 1}, {"ranks": runs.by_name(runs.unit), "seconds": runs.number}
 GOOD = [{"number": k, "ranks": {"x": 0.5, "y": 0.25}, "seconds": 1.0} for k in range(3)]
 
 

@@ -33,7 +33,7 @@ def test_the_right_posterior_passes():
 @pytest.mark.parametrize(
     ("build", "n", "where"),
     [
-        (models.noise_ignored, 6, "log-likelihood"),
+        (models.noise_ignored, 10, "log-likelihood"),
         (models.forgetful, 8, EXACT_ANSWERS),
         (models.narrow(1.5), 12, "log-likelihood"),
         (models.narrow(1 / 1.5), 12, "log-likelihood"),

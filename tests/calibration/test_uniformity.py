@@ -9,26 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayesdp.calibration import verdict as v
 from bayesdp.calibration.study import squared_error_rank, uniform_rank
-from bayesdp.calibration.verdict import (
-    band,
-    crossing_probability,
-    dispersion_pvalue,
-    dispersion_ratio,
-    holm,
-    judge,
-    power,
-    uniformity_pvalue,
-)
+from bayesdp.calibration.verdict import band, crossing_probability, dispersion_pvalue, judge, power, uniformity_pvalue
 from tests.refusals import refused
 
 
 def test_the_crossing_probability_is_that_of_enumeration():
-    # Three values, each in one of three cells of a grid: 27 outcomes.
-    law = np.array([0.2, 0.5])
-    lower, upper = np.array([0, 1]), np.array([1, 2])
-    cells = np.array([0.2, 0.3, 0.5])
-    outside = 0.0
+    """Three values, each in one of three cells of a grid: 27 outcomes."""
+    lower, upper, law = np.array([0, 1]), np.array([1, 2]), np.array([0.2, 0.5])
+    cells, outside = np.array([0.2, 0.3, 0.5]), 0.0
     for outcome in np.ndindex(3, 3, 3):
         counts = np.array([sum(c <= k for c in outcome) for k in (0, 1)])
         if np.any(counts < lower) or np.any(counts > upper):
@@ -97,11 +87,11 @@ def test_squared_errors_notice_a_scale_that_ranks_miss():
 def test_dispersion_in_closed_form_holm_against_the_textbook_and_a_verdict_that_says_what_is_wrong():
     u = np.array([0.1, 0.5, 0.9])
     squares = stats.norm.ppf((1 + u) / 2) ** 2
-    assert dispersion_ratio(u) == pytest.approx(np.sqrt(squares.mean()))
+    assert v.dispersion_ratio(u) == pytest.approx(np.sqrt(squares.mean()))
     total = squares.sum()
     assert dispersion_pvalue(u) == pytest.approx(2 * min(stats.chi2.cdf(total, 3), stats.chi2.sf(total, 3)))
-    assert holm([0.01, 0.02, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.04, 0.04, 0.02])
-    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert v.holm([0.01, 0.02, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.04, 0.04, 0.02])
+    assert v.holm([0.9, 0.8]).tolist() == [1.0, 1.0]
     u = np.random.default_rng(2).random(200)
     verdict = judge({"good": u, "bad": u**3}, {"good": u, "bad": u}, 0.01)
     assert not verdict.calibrated

@@ -10,32 +10,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayesdp.consistency import (
-    FALSE_ALARMS,
-    PostProcessedWarning,
-    made_consistent,
-    post_processed,
-    signs_of_post_processing,
-)
+from bayesdp import noise as N
+from bayesdp.consistency import FALSE_ALARMS, PostProcessedWarning, made_consistent, post_processed
 from bayesdp.consistency.differences import agreeing, answers_of, differences_of
-from bayesdp.consistency.post_processed import BASES, multiples, near_zero, published_of
+from bayesdp.consistency.post_processed import BASES, multiples, near_zero, published_of, signs_of_post_processing
 from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import (
-    CellKey,
-    ConventionalRounding,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    LatticeLaplace,
-    ProjectedGaussian,
-    RandomRounding,
-)
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from bayesdp.release import Release
 from tests.noise.perturbed.records import ten_five_rule
 
-INTEGER = [DiscreteLaplace(0.7), DiscreteGaussian(0.6), DiscreteGaussian(5.0)]
+INTEGER = [N.DiscreteLaplace(0.7), N.DiscreteGaussian(0.6), N.DiscreteGaussian(5.0)]
 GRID = {"county": ["p", "q", "r"], "age": ["low", "mid", "high"]}
 K = np.arange(-200, 201)
 
@@ -84,23 +68,23 @@ def test_near_zero_the_bound_holds_for_every_true_count(law, n):
 
 def test_near_zero_the_bound_holds_for_mixed_tables_and_scales():
     # Two thirds of the cells far from zero, in one window or another; the exact law by convolution.
-    law = DiscreteGaussian(sigma=np.repeat([2.0, 7.0], 30))
+    law = N.DiscreteGaussian(sigma=np.repeat([2.0, 7.0], 30))
     bound = near_zero(answers(np.repeat([0, 500], [9, 51]), law))[0][0]
     for x in ((0, 0), (3, 20), (5, 10), (8, 30), (0, 40), (4, 0)):
         each = []
         for own, sigma in zip(x, (2.0, 7.0), strict=True):
-            a = mass(DiscreteGaussian(sigma), -own)
-            each += 30 * [[1 - float(DiscreteGaussian(sigma).cdf(-1, own)) - a, a]]
+            a = mass(N.DiscreteGaussian(sigma), -own)
+            each += 30 * [[1 - float(N.DiscreteGaussian(sigma).cdf(-1, own)) - a, a]]
         assert convolved(*each)[9:].sum() <= bound * (1 + 1e-9)
 
 
 def test_near_zero_of_geometric_noise_and_of_real_noise_published_to_a_grid():
     # Given that a number is zero or negative it is zero with probability 1 - q, whatever the count.
-    bound = near_zero(answers(np.repeat([0, 400], [10, 190]), DiscreteLaplace(4.0)))[0][0]
+    bound = near_zero(answers(np.repeat([0, 400], [10, 190]), N.DiscreteLaplace(4.0)))[0][0]
     exact = (1 - np.exp(-0.25)) ** 10
     assert exact <= bound < 30 * exact  # intervals of x and a grid of s cost a little
     # To one decimal, clipped: exact zeros and small numbers.
-    law, grid = Laplace(3.0), 0.1
+    law, grid = N.Laplace(3.0), 0.1
     values = np.append(np.full(40, 99.9), np.zeros(5))
     for bound, top in zip([b for b, _ in near_zero(answers(values, law))], (0.0, 3.0), strict=True):
         for x in range(40):
@@ -110,14 +94,14 @@ def test_near_zero_of_geometric_noise_and_of_real_noise_published_to_a_grid():
 
 
 def test_near_zero_says_nothing_of_a_negative_number_none_near_zero_and_differences_of_counts():
-    law, frame = DiscreteLaplace(4.0), line(60)
+    law, frame = N.DiscreteLaplace(4.0), line(60)
     assert near_zero(answers([0] * 50 + [-1], law)) == []
     assert near_zero(answers([50, 60], law)) == []
     assert near_zero(answers([0.0, np.nan], law, unmeasured=["county=c1"]))[0][1].startswith("none of the 1 noisy")
     # A contrast is no count: its true value may be anything, and many zeros are no sign.
     unit = np.eye(60, dtype=int)
     contrast = LinearQuery(frame, unit - np.roll(unit, 1, axis=1), frame["county"])
-    assert near_zero(published_of([Measured(contrast, np.zeros(60, dtype=int), DiscreteLaplace(1.0))])[0]) == []
+    assert near_zero(published_of([Measured(contrast, np.zeros(60, dtype=int), N.DiscreteLaplace(1.0))])[0]) == []
 
 
 @pytest.mark.parametrize("law", INTEGER, ids=str)
@@ -131,17 +115,17 @@ def test_multiples_the_likeliest_residue_is_zero(law):
 
 
 def test_multiples_of_real_noise_are_within_half_the_grid_and_several_numbers_multiply():
-    for law, base in product((Laplace(3.0), Gaussian(3.0)), (0.5, 10.0)):
+    for law, base in product((N.Laplace(3.0), N.Gaussian(3.0)), (0.5, 10.0)):
         found = multiples(answers([base], law))
         [bound] = [b for b, words in found if words.split(",")[0].endswith(f"are multiples of {base:g}")]
         centres = base * np.arange(-400, 401)
         for x in np.linspace(0, base, 21):
             assert (law.cdf(centres + base / 20, x) - law.cdf(centres - base / 20, x)).sum() <= bound
     values = [10], [10, -20, 0, 50]
-    one, four = ({w.split()[-1]: b for b, w in multiples(answers(own, DiscreteGaussian(3.0)))} for own in values)
+    one, four = ({w.split()[-1]: b for b, w in multiples(answers(own, N.DiscreteGaussian(3.0)))} for own in values)
     assert four["10"] == pytest.approx(one["10"] ** 4)
     assert "20" not in four
-    assert multiples(answers([10, 7], DiscreteGaussian(3.0))) == []
+    assert multiples(answers([10, 7], N.DiscreteGaussian(3.0))) == []
 
 
 def compare(measurements, exact=()):
@@ -154,7 +138,7 @@ BY_COUNTY = Margins(GRID, ["county"])
 
 def test_adding_up_the_chance_of_rows_cells_margins_and_exact_sums_is_that_of_convolution():
     # The difference of a row's noise and the sum of its cells' is zero; three rows.
-    cells, rows = DiscreteGaussian(2.0), DiscreteLaplace(1.5)
+    cells, rows = N.DiscreteGaussian(2.0), N.DiscreteLaplace(1.5)
     table = np.arange(9).reshape(3, 3)
     one = Measured(Identity(GRID), table, cells)
     compared, [(bound, words)] = compare([one, Measured(BY_COUNTY, table.sum(axis=1), rows)])
@@ -162,7 +146,7 @@ def test_adding_up_the_chance_of_rows_cells_margins_and_exact_sums_is_that_of_co
     assert bound == pytest.approx(convolved(*3 * [mass(cells)], mass(rows))[800] ** 3, rel=1e-9)
     assert "9 answers by county × age and 3 answers by county agree exactly on all 3 sums" in words
     # Exact sums, where the row with a gap says nothing.
-    law = DiscreteLaplace(5.0)
+    law = N.DiscreteLaplace(5.0)
     gap = np.where(table == 8, np.nan, table + 1.0)
     noisy = Measured(Identity(GRID), gap, law, unmeasured=[("r", "high")])
     compared, [(bound, words)] = compare([noisy], [Exact(BY_COUNTY, [6, 15, 99])])
@@ -172,16 +156,16 @@ def test_adding_up_the_chance_of_rows_cells_margins_and_exact_sums_is_that_of_co
     assert compare([noisy], [Exact(BY_COUNTY, [6, 16, 99])])[1] == []
     # Margins that cross agree on their total only.
     rows = Measured(BY_COUNTY, [5, 6, 7], law)
-    compared, [(bound, _)] = compare([rows, Measured(Margins(GRID, ["age"]), [1, 2, 15], DiscreteGaussian(9.0))])
+    compared, [(bound, _)] = compare([rows, Measured(Margins(GRID, ["age"]), [1, 2, 15], N.DiscreteGaussian(9.0))])
     assert compared == 1
-    both = convolved(*3 * [mass(law)], *3 * [mass(DiscreteGaussian(9.0))])
+    both = convolved(*3 * [mass(law)], *3 * [mass(N.DiscreteGaussian(9.0))])
     assert bound == pytest.approx(both[1200], rel=1e-9)
 
 
 def test_adding_up_real_numbers_agree_within_their_grid():
     # Real noise agrees with probability 0: within three steps of the grid that its law is worked out on.
-    noisy = Measured(Identity(GRID), np.full((3, 3), 2.25), Laplace(4.0))
-    [(bound, _)] = compare([noisy, Measured(BY_COUNTY, [6.75, 6.75, 6.75], Laplace(0.5))])[1]
+    noisy = Measured(Identity(GRID), np.full((3, 3), 2.25), N.Laplace(4.0))
+    [(bound, _)] = compare([noisy, Measured(BY_COUNTY, [6.75, 6.75, 6.75], N.Laplace(0.5))])[1]
     step = 0.125  # a power of two, of about a 64th of the largest standard deviation
     one = np.exp(-np.abs(np.arange(-2000, 2001) * 0.05) / 4.0) * 0.05 / 8.0
     density = convolved(one, one, one).max() / 0.05
@@ -197,7 +181,7 @@ def test_no_false_alarm_in_many_releases():
     # 100 releases, 1e-6 each: a false alarm in one of 10,000 runs with other seeds.
     rng = np.random.default_rng(5)
     frame = {"county": [f"c{i}" for i in range(20)], "age": ["low", "mid", "high"]}
-    laws = [DiscreteLaplace(1.0), DiscreteLaplace(8.0), DiscreteGaussian(3.0), Laplace(2.0), Gaussian(6.0)]
+    laws = [N.DiscreteLaplace(1.0), N.DiscreteLaplace(8.0), N.DiscreteGaussian(3.0), N.Laplace(2.0), N.Gaussian(6.0)]
     for k in range(100):
         law = laws[k % 5]
         x = rng.poisson(rng.choice([0.0, 0.5, 2.0, 10.0, 60.0]), size=(20, 3)) * rng.choice([1, 5])
@@ -207,13 +191,10 @@ def test_no_false_alarm_in_many_releases():
         assert signs_of_post_processing(parts, [Exact(Totals(frame), int(x.sum()))]) is None
 
 
-CHANGES = {
-    "is negative and": (lambda y: np.maximum(y, 0), np.abs),
-    "multiples of 5": (lambda y: 5 * np.round(y / 5),),
-}
+CHANGES = {"is negative and": (lambda y: np.maximum(y, 0), np.abs), "multiples of 5": (lambda y: 5 * np.round(y / 5),)}
 
 
-@pytest.mark.parametrize("law", [DiscreteGaussian(5.0), Laplace(4.0)], ids=str)
+@pytest.mark.parametrize("law", [N.DiscreteGaussian(5.0), N.Laplace(4.0)], ids=str)
 def test_a_table_clipped_without_signs_or_rounded_to_fives_is_named(law):
     rng = np.random.default_rng(8)
     noisy = draw(law, rng, rng.poisson(3.0, size=80))
@@ -233,15 +214,15 @@ def test_a_table_clipped_without_signs_or_rounded_to_fives_is_named(law):
 
 def test_whole_numbers_under_real_noise_are_rounded():
     # A third of the scale: told. To a tenth of a count: the law hardly differs, not told.
-    noisy = Laplace(3.0).draw(np.random.default_rng(9), (16,), location=20.0)
-    told = signs_of_post_processing([measured(np.round(noisy), Laplace(3.0))])
+    noisy = N.Laplace(3.0).draw(np.random.default_rng(9), (16,), location=20.0)
+    told = signs_of_post_processing([measured(np.round(noisy), N.Laplace(3.0))])
     assert "multiples of 1, and real noise gives no whole numbers, as discrete-laplace does" in told
-    assert signs_of_post_processing([measured(np.round(noisy, 1), Laplace(3.0))]) is None
-    assert signs_of_post_processing([measured(np.round(noisy * 100), Laplace(300.0))]) is None
+    assert signs_of_post_processing([measured(np.round(noisy, 1), N.Laplace(3.0))]) is None
+    assert signs_of_post_processing([measured(np.round(noisy * 100), N.Laplace(300.0))]) is None
 
 
 def test_sums_that_were_made_consistent_are_told_but_not_of_laws_that_keep_them():
-    rng, law = np.random.default_rng(10), DiscreteGaussian(4.0)
+    rng, law = np.random.default_rng(10), N.DiscreteGaussian(4.0)
     frame = {"county": [f"c{i}" for i in range(8)], "age": ["low", "mid", "high"]}
     x = rng.poisson(30.0, size=(8, 3))
     noisy, rows = draw(law, rng, x), Margins(frame, ["county"])
@@ -253,23 +234,23 @@ def test_sums_that_were_made_consistent_are_told_but_not_of_laws_that_keep_them(
     assert "exact sums by county agree exactly on all 8 sums" in told
     stacked = Measured(Identity(frame) + rows, np.append(noisy, noisy.sum(axis=1)), law)
     assert "agree exactly on all 8 sums" in signs_of_post_processing([stacked])
-    for keeps in (LatticeLaplace(0.5), ProjectedGaussian(3.0)):  # a clipped table breaks its totals, and is refused
+    for keeps in (N.LatticeLaplace(0.5), N.ProjectedGaussian(3.0)):  # a clipped table breaks its totals, and is refused
         assert signs_of_post_processing([measured(np.zeros(60), keeps)]) is None
 
 
 def test_a_release_warns_once_and_says_what_was_said():
-    noisy = np.maximum(DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0), 0)
+    noisy = np.maximum(N.DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0), 0)
     with pytest.warns(PostProcessedWarning, match="23 are exactly 0") as caught:
-        release = Release.from_published(line(60), measured=[measured(noisy, DiscreteGaussian(5.0))])
+        release = Release.from_published(line(60), measured=[measured(noisy, N.DiscreteGaussian(5.0))])
     assert [own.filename for own in caught] == [__file__]  # whoever published it is pointed at
     assert Release.from_dataset(release.to_dataset()) == release  # it has been said
     with pytest.raises(ValueError, match="postprocessing is 'clipped at zero'"):
-        measured(noisy, DiscreteGaussian(5.0), postprocessing="clipped at zero")
+        measured(noisy, N.DiscreteGaussian(5.0), postprocessing="clipped at zero")
 
 
 def test_the_rate_is_shared_among_all_signs_looked_for():
     # All even: just below and just above the level of one sign in 2 + 14.
-    law = DiscreteGaussian(5.0)
+    law = N.DiscreteGaussian(5.0)
     share = multiples(answers([2], law))[0][0]
     n = int(np.ceil(np.log(FALSE_ALARMS / (2 + len(BASES))) / np.log(share)))
     values = np.append(np.full(n, 202), -202)
@@ -280,7 +261,7 @@ def test_the_rate_is_shared_among_all_signs_looked_for():
 AREAS = 12
 TABLE = {"area": [f"a{i}" for i in range(AREAS)], "sex": ["f", "m"]}
 ROWS = Margins(TABLE, ["area"])
-LAW = DiscreteGaussian(sigma=5.0)
+LAW = N.DiscreteGaussian(sigma=5.0)
 NOISY = LAW.draw(np.random.default_rng(1), (AREAS, 2), location=30)
 
 
@@ -314,10 +295,10 @@ def test_small_tables_little_noise_laws_that_keep_totals_and_one_total_that_diff
     with pytest.warns(PostProcessedWarning, match="all 9 sums"):
         Release.from_published(few, parts)
     # Noise that is nearly always zero: P(0) = 0.9993 by hand, so that 12 sums agree nearly always.
-    little = DiscreteLaplace(b=1 / 8)
+    little = N.DiscreteLaplace(b=1 / 8)
     values = little.draw(np.random.default_rng(1), (AREAS, 2), location=30)
     assert made_consistent(cells_and_rows(values, law=little)) is None
-    keeps = Measured(Identity(TABLE), np.full((AREAS, 2), 30), LatticeLaplace(0.5))
+    keeps = Measured(Identity(TABLE), np.full((AREAS, 2), 30), N.LatticeLaplace(0.5))
     release = Release.from_published(TABLE, [keeps], [Exact(ROWS, np.full(AREAS, 60))])
     assert made_consistent(release.measurements, release.exact) is None
     one_sum = [Exact(Totals(TABLE), int(NOISY.sum()))]  # is none of ten
@@ -325,7 +306,7 @@ def test_small_tables_little_noise_laws_that_keep_totals_and_one_total_that_diff
 
 
 def test_real_numbers_add_up_within_their_rounding():
-    law = Laplace(3.0)
+    law = N.Laplace(3.0)
     values = law.draw(np.random.default_rng(3), (AREAS, 2), location=30.0)
     assert "12 sums" in made_consistent(cells_and_rows(values, law=law))
     other = law.draw(np.random.default_rng(4), (AREAS,), location=60.0)
@@ -340,7 +321,7 @@ def test_the_chance_of_adding_up_is_a_bound_against_enumeration():
         pairs = ((i, j) for i, j in product(range(81), repeat=2) if 0 <= i + j - 40 < 81)
         return sum(p[i] * p[j] * p[i + j - 40] for i, j in pairs)
 
-    law, wide, sevens = DiscreteLaplace(b=0.1), DiscreteLaplace(b=2.0), np.full((AREAS, 2), 7)
+    law, wide, sevens = N.DiscreteLaplace(b=0.1), N.DiscreteLaplace(b=2.0), np.full((AREAS, 2), 7)
     assert made_consistent(cells_and_rows(sevens, law=law)) is None
     assert chance(law) ** AREAS > 0.01
     assert f"chance at most {chance(wide) ** AREAS:.0e}" in made_consistent(cells_and_rows(sevens, law=wide))
@@ -352,16 +333,16 @@ def test_no_table_that_follows_its_law_is_taken_for_a_consistent_one():
     rng = np.random.default_rng(6)
     for _ in range(150):
         x = rng.poisson(1.0, size=(AREAS, 2))
-        law = DiscreteGaussian(sigma=float(rng.choice([0.4, 1.0, 3.0])))
+        law = N.DiscreteGaussian(sigma=float(rng.choice([0.4, 1.0, 3.0])))
         rows = law.draw(rng, (AREAS,), location=x.sum(axis=1))
         assert made_consistent(cells_and_rows(law.draw(rng, (AREAS, 2), location=x), rows, law)) is None
 
 
 SIX = {"a": list("abcdef"), "b": list("uvwxyz")}
-GAPPED = CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
-KEYS = CellKey(max_deviation=2, variance=1.0)
-THREES = RandomRounding(3)
-LAWS = [THREES, ConventionalRounding(5), KEYS, GAPPED, ten_five_rule()]
+GAPPED = N.CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
+KEYS = N.CellKey(max_deviation=2, variance=1.0)
+THREES = N.RandomRounding(3)
+LAWS = [THREES, N.ConventionalRounding(5), KEYS, GAPPED, ten_five_rule()]
 
 
 def queries(frame):
@@ -435,7 +416,7 @@ def test_the_same_people_empty_tables_and_few_multiples_are_no_contradiction():
     """Forty areas with one sex only: cell and total have one key, and are equal by the mechanism, not by chance."""
     frame, rng = {"area": [f"a{i}" for i in range(40)], "sex": ["f", "m"]}, np.random.default_rng(3)
     truth = np.column_stack([rng.poisson(30, 40), np.zeros(40, dtype=int)])
-    for law, refused in ((KEYS, False), (ConventionalRounding(5), False), (RandomRounding(5), True)):
+    for law, refused in ((KEYS, False), (N.ConventionalRounding(5), False), (N.RandomRounding(5), True)):
         told = made_consistent(cells_and_rows(law.draw(rng, truth.shape, location=truth), law=law, table=frame))
         assert (told is not None) is refused, law
     truth[:10, 1] = 7  # ten of them with both
