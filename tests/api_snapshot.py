@@ -1,12 +1,8 @@
 """The public interface as text: ``python -m tests.api_snapshot`` writes it to ``tests/data/api.txt``.
 
-A line for each public name, with the names, kinds and defaults of its parameters, and for each public method and property
-that the package defines itself. Annotations are left out: a type checker looks at them, and other words for the same type
-are no change of the interface. What PyMC, NumPy or Python define is left out as well, so that the text does not depend on
-their versions.
+A line for each public name, method and property that the package defines, with names, kinds and defaults of parameters; without
+annotations, which a type checker looks at, and without what PyMC, NumPy or Python define, whose versions change it.
 """
-
-from __future__ import annotations
 
 import enum
 import inspect

@@ -1,7 +1,5 @@
 """What every test may use."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

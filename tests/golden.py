@@ -4,8 +4,6 @@ What rewrites the package must not change them. ``python -m tests.golden --compa
 something differs; `test_golden` compares numbers to nine digits, as another processor rounds otherwise.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ the system. Caught is what makes one of them fail. With ``--tree`` the same faul
 and folders of a line those are run that it has.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Tests of what is refused: a call, and what the error says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +9,7 @@ __all__ = ["refused"]
 
 
 def refused(*cases: tuple[Any, str], of: Callable[[Any], object] | None = None) -> Callable[..., None]:
-    """A test, to be given a name in its module, that each call ends in an error whose text matches.
-
-    Cases are a call without arguments, or the argument of the call `of`, and a pattern of the text.
-    """
+    """A test, to be given a name in its module, that calls without arguments, or `of` each case, end in an error that matches."""
 
     @pytest.mark.parametrize(("case", "message"), cases, ids=[message[:40] for _, message in cases])
     def test(case: Any, message: str) -> None:

@@ -1,7 +1,5 @@
 """Noise laws that a test module defines: registered while its tests run, and no longer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -154,9 +154,7 @@ def test_integers_of_any_kind_by_compiled_code(kind, monkeypatch):
         compiled, plain = both(draws, monkeypatch)
         for name in NAMES:
             np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, err_msg=name)
-
-
-def test_chains_that_stand_still_at_different_values(monkeypatch):
+    # Chains that stand still at different values.
     draws = np.broadcast_to(np.array([3, 3, 9])[:, None, None], (3, 400, 2))
     for found in both(draws, monkeypatch):
         assert (found.rhat > 1e14).all()  # infinite, by rounding or exactly

@@ -28,7 +28,7 @@ from tests.noise.contract.use_checks import USE_CHECKS, fitted
 GUIDE = (Path(__file__).resolve().parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = GUIDE.split("\n## A noise law from outside\n")[1].split("\n## ")[0]
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
-SHORTER = {"bdp.sample(1000, tune=100": "bdp.sample(400, tune=60", "n=24": "n=6", "draws=200": "draws=150"}
+SHORTER = {"bdp.sample(1000, tune=100": "bdp.sample(800, tune=60", "n=24": "n=6", "draws=200": "draws=150"}
 GRID = {"row": ["a", "b"], "column": ["u", "v"]}
 
 

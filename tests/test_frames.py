@@ -41,9 +41,7 @@ def test_labels_are_read_from_whatever_has_them_and_dimensions_without_are_numbe
     # Values are not kept.
     assert b"7654321" not in pickle.dumps(Frame.of(TABLE + 7654321))
     assert pickle.loads(pickle.dumps(GROUPED)) == GROUPED
-
-
-def test_a_description_is_plain_data_and_comes_back():
+    # A description is plain data and comes back.
     described = json.loads(json.dumps(GROUPED.describe()))
     assert Frame.from_description(described) == GROUPED
     assert Frame.from_description(json.loads(json.dumps(Frame.of({"a": [1, 2.5]}).describe()))).labels == ((1, 2.5),)

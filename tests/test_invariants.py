@@ -83,7 +83,7 @@ def test_rank_projection_and_coordinates_agree_with_dense_algebra_and_descriptio
     assert (again, hash(again), again.rank) == (invariants, hash(invariants), invariants.rank)
 
 
-def test_is_null_is_exact():
+def test_is_null_is_exact_and_disjoint_totals_are_recognised():
     margins = CASES["margins"]
     square = np.zeros((3, 4), dtype=np.int64)
     square[np.ix_([0, 2], [1, 3])] = [[1, -1], [-1, 1]]
@@ -93,9 +93,7 @@ def test_is_null_is_exact():
     assert CASES["none"].is_null(square)
     with pytest.raises(TypeError, match="values must be integers, got dtype float64"):
         margins.is_null(square / 2)
-
-
-def test_disjoint_totals_are_recognised():
+    # Disjoint totals are recognised.
     expected = {
         "totals": [0] * 4 + [1] * 8,
         "disjoint": [0, 1, 1, -1, -1, 0, -1, 0, -1, -1, -1, -1],
@@ -116,17 +114,14 @@ def test_a_large_table_needs_no_dense_matrix(rng):
     e = rng.normal(size=(14, 24, 20))
     expected = e - e.mean(axis=0, keepdims=True) - e.mean(axis=1, keepdims=True) + e.mean(axis=(0, 1), keepdims=True)
     np.testing.assert_allclose(fixed.project(e), expected, atol=1e-13)
-    counties = {"county": range(3143), "state": ("county", np.arange(3143) % 51)}
-    totals = Invariants(Totals(counties, by="state"))
+    state, noise = np.arange(3143) % 51, rng.normal(size=3143)
+    totals = Invariants(Totals({"county": range(3143), "state": ("county", state)}, by="state"))
     assert totals.rank == 51
-    noise = rng.normal(size=3143)
-    state = np.arange(3143) % 51
     means = np.bincount(state, noise) / np.bincount(state)
     np.testing.assert_allclose(totals.project(noise), noise - means[state], atol=1e-13)
 
 
 GROUPED = {"a": list("pqrs"), "b": list("xyz"), "g": ("a", list("uuvv")), "h": ("b", list("mmn"))}
-MATRIX = np.random.default_rng(0).integers(-2, 3, (5, 12))
 QUERIES = {
     "margin a": Margins(GROUPED, ["a"]),
     "groups of a": Margins(GROUPED, ["g"]),
@@ -136,20 +131,17 @@ QUERIES = {
     "cells": Identity(GROUPED),
     "both margins": Margins(GROUPED, ["a"], ["b"]),
     "cells and a margin": Identity(GROUPED) + Margins(GROUPED, ["a"]),
-    "matrix": LinearQuery(GROUPED, MATRIX, list("12345")),
+    "matrix": LinearQuery(GROUPED, np.random.default_rng(0).integers(-2, 3, (5, 12)), list("12345")),
 }
-
-
-def _null(matrix):
-    return scipy.linalg.null_space(matrix.toarray().astype(float)) if matrix.shape[0] else np.eye(matrix.shape[1])
 
 
 @pytest.mark.parametrize("exact", [*QUERIES, "nothing"])
 def test_noise_of_a_query_lives_on_the_image_of_the_null_space(exact):
     invariants = Invariants(None, GROUPED) if exact == "nothing" else Invariants(QUERIES[exact])
+    null = scipy.linalg.null_space(invariants.matrix.toarray().astype(float)) if exact != "nothing" else np.eye(12)
     for query in QUERIES.values():
         relations = invariants.through(query)
-        moved = query.matrix.toarray() @ _null(invariants.matrix)
+        moved = query.matrix.toarray() @ null
         image = scipy.linalg.orth(moved, rcond=1e-10)
         if np.max(np.abs(moved), initial=0.0) < 1e-10:
             image = image[:, :0]
@@ -226,27 +218,22 @@ def test_echelon_coordinates_against_rational_arithmetic():
         np.testing.assert_allclose(ours, echelon_axes(matrix), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("query", "levels"),
-    [
-        (Margins(PAIRED, ["a"], ["b"]), ([[0, 0, 0], [0, 1, 2]], [[0] * 4, [0, 1, 2, 3]])),
-        (Totals(PAIRED, by="g"), ([[0, 0, 0], [0, 1, 1], [0, 1, 2]], [[0] * 4, [0, 1, 2, 3]])),
-        # The classes of "pair" are numbered as their labels appear: 1, then 0.
-        (Totals(PAIRED, by="pair"), ([[0, 0, 0], [0, 1, 2]], [[0] * 4, [0, 1, 0, 1], [0, 1, 2, 3]])),
-    ],
-    ids=["margins", "groups of rows", "crossing order of columns"],
-)
-def test_helmert_coordinates_against_rational_arithmetic(query, levels):
-    invariants = Invariants(query)
-    assert invariants.coordinate_rule == "helmert-1"
-    sums = [[Fraction(int(v)) for v in row] for row in invariants.matrix.toarray()]
-    axes = []
-    for first, second in product(*(helmert_axes(axis) for axis in levels)):
-        axis = [a * b for a in first for b in second]
-        if not any(sum(s * v for s, v in zip(row, axis, strict=True)) for row in sums):
-            axes.append([float(v) / math.sqrt(sum(w * w for w in axis)) for v in axis])
-    ours = invariants.from_coordinates(np.eye(invariants.dimension)).reshape(invariants.dimension, -1)
-    np.testing.assert_allclose(ours, axes, rtol=0, atol=1e-12)
+def test_helmert_coordinates_against_rational_arithmetic():
+    """The classes of "pair" are numbered as their labels appear: 1, then 0."""
+    rows, columns = [[0, 0, 0], [0, 1, 2]], [[0] * 4, [0, 1, 2, 3]]
+    for query, *levels in (
+        (Margins(PAIRED, ["a"], ["b"]), rows, columns),
+        (Totals(PAIRED, by="g"), [[0, 0, 0], [0, 1, 1], [0, 1, 2]], columns),
+        (Totals(PAIRED, by="pair"), rows, [[0] * 4, [0, 1, 0, 1], [0, 1, 2, 3]]),
+    ):
+        invariants, axes = Invariants(query), []
+        assert invariants.coordinate_rule == "helmert-1"
+        for first, second in product(*(helmert_axes(axis) for axis in levels)):
+            axis = [a * b for a in first for b in second]
+            if not any(sum(int(s) * v for s, v in zip(row, axis, strict=True)) for row in invariants.matrix.toarray()):
+                axes.append([float(v) / math.sqrt(sum(w * w for w in axis)) for v in axis])
+        ours = invariants.from_coordinates(np.eye(invariants.dimension)).reshape(invariants.dimension, -1)
+        np.testing.assert_allclose(ours, axes, rtol=0, atol=1e-12)
 
 
 def test_files_carry_the_rule_and_not_the_coordinates(tmp_path):

@@ -22,13 +22,10 @@ def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_citation_and_the_changelog_name_this_version():
+def test_the_citation_and_the_changelog_name_this_version_and_licences_of_data_are_shipped():
     assert re.search(r"^version: (.+)$", _text("CITATION.cff"), re.MULTILINE)[1] == bayesdp.__version__
     heading = "Unreleased" if ".dev" in bayesdp.__version__ else bayesdp.__version__
     assert f"## [{heading}]" in _text("CHANGELOG.md")
-
-
-def test_the_licences_of_the_shipped_data_are_shipped():
     notice = _text("NOTICE")
     for name, holder, terms in (
         ("midwest_counties", "Copyright (c) 2022 Hassan Kibirige", "MIT License"),

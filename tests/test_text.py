@@ -131,9 +131,7 @@ def test_arrays_of_whole_numbers_and_totals_beyond_int64():
     values = np.random.default_rng(1).integers(-(2**52), 2**52, 1000)
     for own in (np.full(4096, 2**52), np.full(4096, -(2**52)), values):
         assert _validate.exact_total(own) == sum(own.tolist())
-
-
-def test_json_with_nothing_that_is_none():
+    # JSON knows nothing that is none.
     assert _text.dumps({"sigma": 5.0}, "law") == '{"sigma": 5.0}'
     with pytest.raises(ValueError, match="law is not valid JSON: NaN is not a number that JSON knows"):
         _text.loads('{"sigma": NaN}', "law")

@@ -1,9 +1,4 @@
-"""A Dask cluster, and commands that are killed, each in a process of its own.
-
-``python -m tests.calibration.cluster`` prints the address of a scheduler and ends when its standard input is closed.
-"""
-
-from __future__ import annotations
+"""A Dask cluster, whose address ``python -m tests.calibration.cluster`` prints, and commands that are killed, each in a process."""
 
 import json
 import os

@@ -98,10 +98,9 @@ def test_failures_are_counted():
 
 
 def test_intervals_of_the_largest_cell_hold_as_often_as_they_say_where_answers_share_keys():
-    """Areas of three cells, most with one or two that are empty: their total has the key, and the number, of what is left.
+    """Most areas have one or two cells that are empty: their total has the key, and the number, of what is left.
 
-    Of the intervals as many hold the truth as their posterior probabilities add up to, within 4.5 standard deviations; false
-    alarms below 1e-5. Where answers of one area count as independent, 6% fewer hold.
+    As many intervals hold as their posterior probabilities add up to, within 4.5 standard deviations: false alarms below 1e-5.
     """
     rng, rates = np.random.default_rng(8), np.array([5.0, 0.3, 0.2])
     labels, law = {"area": range(500), "kind": ["a", "b", "c"]}, bdp.noise.CellKey(max_deviation=2, variance=1.0)

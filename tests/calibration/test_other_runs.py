@@ -23,15 +23,9 @@ def released(x, rng, epsilon=0.5):
     return bdp.LatticeLaplace(bdp.Totals(LABELS), epsilon=epsilon).release(x, rng=rng)
 
 
-def simulation(mean=5.0, epsilon=0.5):
-    def simulated(rng):
-        x = rng.poisson(mean, size=2)
-        return {"x": x}, released(x, rng, epsilon)
-
-    return simulated
-
-
-simulate = simulation()
+def simulate(rng, mean=5.0, epsilon=0.5):
+    x = rng.poisson(mean, size=2)
+    return {"x": x}, released(x, rng, epsilon)
 
 
 def release_again(truth, rng):
@@ -47,7 +41,7 @@ def share(values, release, county=0):
 
 
 SIMULATED = {
-    "seed": 2, "simulate": simulation(50.0), "its release": simulation(epsilon=0.6), "draws": 11,
+    "seed": 2, "simulate": lambda rng: simulate(rng, 50.0), "its release": lambda rng: simulate(rng, epsilon=0.6), "draws": 11,
     "quantities": {"share": lambda values, release: share(values, release, 1)},
     "build_model": lambda release: build_model(release, np.nextafter(5.0, 6.0)), "update": lambda release: {"a": 1},
 }  # fmt: skip

@@ -33,12 +33,11 @@ def test_the_right_posterior_passes():
 @pytest.mark.parametrize(
     ("build", "n", "where"),
     [
-        (models.noise_ignored, 10, "log-likelihood"),
-        (models.forgetful, 8, EXACT_ANSWERS),
-        (models.narrow(1.5), 12, "log-likelihood"),
-        (models.narrow(1 / 1.5), 12, "log-likelihood"),
+        pytest.param(models.noise_ignored, 10, "log-likelihood", id="noise ignored"),
+        pytest.param(models.forgetful, 8, EXACT_ANSWERS, id="invariants ignored"),
+        pytest.param(models.narrow(1.5), 12, "log-likelihood", id="scale too small"),
+        pytest.param(models.narrow(1 / 1.5), 12, "log-likelihood", id="scale too large"),
     ],
-    ids=["noise ignored", "invariants ignored", "scale too small", "scale too large"],
 )
 def test_deliberate_errors_are_caught(build, n, where):
     result = sbc(models.simulate, build, n=n, **QUICK)
