@@ -35,7 +35,6 @@ def _plain(value: Any) -> Any:
 
 
 def law_names() -> list[str]:
-    """Every registered law, and examples of other formulas of one."""
     return [*noise.law_names().split(", "), *variants()]
 
 
@@ -59,7 +58,6 @@ def law_golden(name: str) -> dict[str, Any]:
 
 
 def mechanism_names() -> list[str]:
-    """An example of each mechanism, by its class."""
     return sorted(mechanism_examples.instances())
 
 
@@ -78,7 +76,6 @@ def mechanism_golden(name: str) -> dict[str, Any]:
 
 
 def found() -> dict[str, Any]:
-    """Everything, as it is now."""
     return {
         "laws": {name: law_golden(name) for name in law_names()},
         "mechanisms": {name: mechanism_golden(name) for name in mechanism_names()},
@@ -86,7 +83,6 @@ def found() -> dict[str, Any]:
 
 
 def stored() -> dict[str, Any]:
-    """Everything, as it was written down."""
     return dict(json.loads(PATH.read_text(encoding="utf-8")))
 
 

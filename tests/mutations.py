@@ -31,7 +31,6 @@ class Mutation:
 
 
 def mutations() -> list[Mutation]:
-    """The lines of the table."""
     lines = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [Mutation(tuple(tests.split()), old, new) for tests, old, new in lines]
 

@@ -20,6 +20,10 @@ from numba.core import caching
 import bayesdp
 from bayesdp._interrupts import dispensable_caches
 from bayesdp._numba import code_version, stamp_of
+from bayesdp.distributions import distribution_of, registry, tables
+from bayesdp.distributions.independent import _core
+from bayesdp.hierarchies.kernel.sweeps import sweep
+from bayesdp.noise import DiscreteLaplace
 
 SOURCE = "import numba\n@numba.njit(cache=True)\ndef plus(x):\n    return x + {}\n"
 _times = itertools.count(10**9, 10)
@@ -51,7 +55,6 @@ def compiled(folder, number):
 
 
 def loaded(folder):
-    """The same without another file."""
     spec = importlib.util.spec_from_file_location("kernel", folder / "kernel.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -157,18 +160,17 @@ def test_holes_in_the_heap_are_given_back():
 
 
 KERNEL = "from bayesdp._numba import nb\n@nb.njit(cache=True)\ndef {}():\n    return {}\n"
-OUTER = (
-    f"from bayesdp.inner import inner\n{KERNEL.format('outer', 'inner()')}print(outer(), len(outer.stats.cache_hits))\n"
-)
+OUTER = f"from bayesdp.inner import inner\n{KERNEL.format('outer', 'inner()')}"
+OUTER += "print(outer(), len(outer.stats.cache_hits))\n"
 
 
 @pytest.mark.system
 def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
     package = tmp_path / "bayesdp"
     package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "_numba.py").write_text((Path(bayesdp.__file__).parent / "_numba.py").read_text())
-    (package / "outer.py").write_text(OUTER)
+    numba_py = (Path(bayesdp.__file__).parent / "_numba.py").read_text()
+    for name, text in (("__init__", ""), ("_numba", numba_py), ("outer", OUTER)):
+        (package / f"{name}.py").write_text(text)
 
     def run(number):
         (package / "inner.py").write_text(KERNEL.format("inner", number))
@@ -183,9 +185,7 @@ def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
     assert run(2) == ["2", "0"]
 
 
-def test_only_files_with_compiled_functions_count_in_the_stamp_that_kernels_have(tmp_path):
-    from bayesdp.hierarchies.kernel.sweeps import sweep
-
+def test_only_files_with_compiled_functions_count_in_the_stamp_of_kernels_and_of_what_pytensor_stores(tmp_path):
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 1\n")
     (tmp_path / "b.py").write_text("x = 1\n")
@@ -195,15 +195,7 @@ def test_only_files_with_compiled_functions_count_in_the_stamp_that_kernels_have
     (tmp_path / "inside" / "a.py").write_text("@nb.njit\ndef f(): return 2\n")
     assert stamp_of(tmp_path) != before
     assert sweep._cache._cache_file._source_stamp[1] == stamp_of(Path(bayesdp.__file__).parent)
-
-
-def test_what_pytensor_stores_has_the_stamp_too():
-    # It keeps functions of its own, with kernels compiled into them: those of another version of the package must not be run.
-    from bayesdp.distributions import registry, tables
-    from bayesdp.distributions.independent import _core
-    from bayesdp.distributions.registry import distribution_of
-    from bayesdp.noise import DiscreteLaplace
-
+    # PyTensor keeps functions of its own, with kernels compiled into them: those of another version must not be run.
     assert registry._compiled(tables.BlocksDensity(), None)[1] == code_version()
     drawn = distribution_of(DiscreteLaplace).dist(0, 1.0).owner.op
     source = Path(inspect.getfile(inspect.unwrap(DiscreteLaplace.draw_one.py_func)))

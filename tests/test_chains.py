@@ -39,7 +39,6 @@ def draws_of_all_kinds(chains, length, rng):
 
 
 def both(draws, monkeypatch):
-    """By compiled code, and by Fourier transforms."""
     for many in (0, 2**60):
         monkeypatch.setattr(_chains, "_MANY", many)
         yield chain_statistics(draws)
@@ -75,9 +74,6 @@ def test_blocks_and_shapes_change_nothing(monkeypatch):
         np.testing.assert_array_equal(getattr(whole, name)[1, 4], alone)
     assert told == [(5, 21), (10, 21), (15, 21), (20, 21), (21, 21)]
     assert chain_statistics(np.zeros((2, 10, 0))).rhat.shape == (0,)
-
-
-def test_nothing_is_said_of_too_few_draws_and_of_what_is_not_finite():
     rng = np.random.default_rng(2)
     few = chain_statistics(rng.normal(size=(4, 3, 2)))
     assert np.isnan([few.ess_bulk, few.ess_tail, few.rhat]).all()
@@ -105,9 +101,7 @@ def test_a_large_table_takes_seconds_and_little_memory():
 
 def slowly_mixing(length):
     """Sequences that end after tens and hundreds of lags, at the last one, and beyond what compiled code looks at."""
-    rng = np.random.default_rng(8)
-    noise = rng.normal(size=(2, length, 40))
-    rho = np.linspace(0.8, 0.999, 40)
+    noise, rho = np.random.default_rng(8).normal(size=(2, length, 40)), np.linspace(0.8, 0.999, 40)
     for i in range(1, length):
         noise[:, i] = rho * noise[:, i - 1] + np.sqrt(1 - rho**2) * noise[:, i]
     draws = np.rint(3.0 * noise).astype(np.int64)
@@ -154,7 +148,6 @@ def test_integers_of_any_kind_by_compiled_code(kind, monkeypatch):
         compiled, plain = both(draws, monkeypatch)
         for name in NAMES:
             np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, err_msg=name)
-    # Chains that stand still at different values.
     draws = np.broadcast_to(np.array([3, 3, 9])[:, None, None], (3, 400, 2))
     for found in both(draws, monkeypatch):
         assert (found.rhat > 1e14).all()  # infinite, by rounding or exactly

@@ -22,7 +22,6 @@ QUICK = {"draws": 30, "tune": 30, "chains": 2, "cores": 1, "random_seed": 1, "pr
 
 @pytest.fixture(scope="module")
 def made():
-    """Two tables: whole numbers with both margins, and real numbers with a total."""
     margins = bdp.Margins(TABLE, ["county"], ["sex"])
     release = bdp.LatticeLaplace(margins, epsilon=0.5).release(COUNTS, rng=1)
     real = bdp.Release.from_published(
@@ -57,8 +56,6 @@ def test_what_was_sampled_is_fine_also_without_a_table_that_was_not_recorded(tre
 
 
 def changed(name, index, by):
-    """Of a copy of the tree some draws are moved; other helpers change attributes and variables."""
-
     def change(tree):
         values = tree["posterior"][name].values.copy()
         values[index] += by
@@ -122,10 +119,6 @@ WRONG = {
 }  # fmt: skip
 
 
-# All are refused by the same check, wherever the posterior comes from: of files, which take a second each, one of each sort.
-IN_FILES = {"negative", "converged = [1]", "labels", "guarantee", "not finite"}
-
-
 @pytest.mark.parametrize("kind", WRONG)
 def test_a_posterior_that_cannot_be_is_refused_wherever_it_is_read(kind, tree, tmp_path):
     change, message = WRONG[kind]
@@ -133,7 +126,7 @@ def test_a_posterior_that_cannot_be_is_refused_wherever_it_is_read(kind, tree, t
     readers = [lambda: check_posterior(tree), lambda: bdp.summary(tree)]
     if kind in ("negative", "converged = no", "determined"):
         readers.append(lambda: report(tree, tmp_path / "r.html"))
-    if kind in IN_FILES:
+    if kind in ("negative", "converged = [1]", "labels", "guarantee", "not finite"):  # one of each sort: a second each
         write_draws(tree, tmp_path / "p.nc")
         readers.append(lambda: read_posterior(str(tmp_path / "p.nc")))
     if kind == "converged = no":
@@ -144,7 +137,6 @@ def test_a_posterior_that_cannot_be_is_refused_wherever_it_is_read(kind, tree, t
 
 
 def test_files_of_earlier_versions_lack_what_was_not_written_then(tree, tmp_path):
-    """Before: KeyError 'determined'."""
     whole, fiber = bdp.summary(tree), tree["fiber"].to_dataset()
     for gone in ("determined", "lower", "upper"):
         tree["fiber"] = xr.DataTree(fiber.drop_vars(gone))

@@ -49,7 +49,7 @@ def lattice(query, epsilon, sampler=EXACT_SAMPLER):
     return Release.from_published(LABELS, [noisy], exact(query).exact, guarantee=guarantee, simulated=True)
 
 
-def test_two_one_way_margins_leave_the_null_space_of_both():
+def test_what_only_the_combination_determines():
     both = compose(gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.4))
     assert (both.invariants.rank, both.invariants.dimension) == (4, 2)
     margins = [[1, 1, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]]
@@ -60,9 +60,6 @@ def test_two_one_way_margins_leave_the_null_space_of_both():
     one, other = both.releases
     assert both.release.measurements == (*one.measurements, *other.measurements)
     assert both.release.exact == (*one.exact, *other.exact)
-
-
-def test_what_only_the_combination_determines():
     # Alpha has 5 records and Beta 2, all 7 are Low: no High anywhere is seen at once, the Lows only together.
     table = [[5, 0], [2, 0]]
     labels = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
@@ -141,7 +138,6 @@ def test_epsilon_and_delta_add_also_beside_mu():
     for row, size in zip(compose(*releases).guarantee.pairs, (math.sqrt(2), 2.0), strict=True):
         exact = gaussian_epsilon(1.1e-6, 1.0, size * length)
         assert row.loss == {"epsilon": pytest.approx(exact, rel=1e-6), "delta": pytest.approx(1.1e-6)}
-    # Mu beside epsilon needs a delta, and is converted exactly.
     releases = lattice(COUNTY, 0.25), gaussian(EDUCATION, 2, mu=0.3), gaussian(EDUCATION, 3, mu=0.4)
     with pytest.raises(ValueError, match="give delta"):
         compose(*releases)
@@ -163,7 +159,6 @@ def test_noise_on_a_margin_is_measured_in_its_answers():
     # its answers by one each, and its noise is made for the root of 2.
     assert rows[substituted] == pytest.approx(0.4)
     assert rows[move] == pytest.approx(math.hypot(math.sqrt(2) * 0.3, 0.4 * math.sqrt(2)))
-    # Noise that is not certified stays so.
     both = compose(lattice(COUNTY, 0.1, SamplerStatement("Gibbs", 30)), gaussian(EDUCATION, 2, epsilon=0.5, delta=1e-6))
     assert not both.guarantee.certified
     assert "target epsilon" in str(both)
@@ -203,8 +198,7 @@ test_releases_that_do_not_fit_are_refused_by_place_or_by_file = refused(
 )
 
 
-def test_noise_that_two_releases_share_is_not_counted_twice():
-    """The second release has the noisy table of the first, and one more exact value."""
+def test_noise_that_two_releases_share_is_not_counted_twice_and_as_one_says_what_is_protected():
     more = Release.from_published(LABELS, measured=[PART], exact=[Exact(Totals(LABELS), 25)])
     with pytest.raises(ValueError, match="release 1 and release 2 hold the same noisy numbers, 6 answers by county"):
         compose(NOISY, more)
@@ -215,9 +209,6 @@ def test_noise_that_two_releases_share_is_not_counted_twice():
     total = Release.from_published(LABELS, measured=[Measured(Totals(LABELS), 25, DiscreteGaussian(sigma=2.0))])
     both = joint_release([total, Release.from_published(LABELS, [*total.measurements], [Exact(COUNTY, [8, 9, 8])])])
     assert len(both.measurements) == 2
-
-
-def test_as_one_says_what_is_protected_together_or_why_that_is_not_known():
     one, other = gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.4)
     both, described = as_one([one, other]), [dict(own.mechanism) for own in (one, other)]
     assert both.guarantee == compose(one, other).guarantee
@@ -348,7 +339,6 @@ def test_rows_are_exact_or_say_that_they_are_not():
 
 
 def test_a_composition_composes_by_its_rows_and_a_projected_neighbour_may_lose_less_than_was_asked_for():
-    """Cells and all two-way margins of 2x3x2, the margins exact."""
     frame = {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}
     two_way = Margins(frame, ["a", "b"], ["b", "c"], ["a", "c"])
     mechanism = m.ProjectedGaussian(two_way, mu=0.5, query=Identity(frame) + two_way)
@@ -400,7 +390,6 @@ def test_noise_that_the_answers_share_is_not_told_apart_answer_by_answer():
 
 
 def test_the_loss_of_plain_real_noise_is_that_of_its_law():
-    """Not that of the stated worst case, which is larger here."""
     for law, kind, expected in (
         (Laplace(4.0), "pure", {"epsilon": 0.5}),  # l1 distance 2 over b
         (Gaussian(5.0), "zcdp", {"rho": 0.04}),  # squared l2 distance 2 over 2 sigma**2

@@ -30,7 +30,6 @@ def released(mechanism, seed, table=TABLE):
 
 
 def convolved(both):
-    """The rows by convolution, by the kind of pairs."""
     rows = {row.about.of: row for row in both.guarantee.pairs if isinstance(row.about, Convolved)}
     return {"neighbours" if isinstance(of, Neighbours) else of.difference.relation: rows[of] for of in rows}
 
@@ -188,7 +187,6 @@ def test_no_row_is_below_the_loss_of_any_pair(weight):
 
 
 def changed(both, at_delta=AT, least=None, **loss):
-    """Read the release with another row of neighbours by convolution."""
     data = both.release.to_dataset()
     guarantee, mechanism = (json.loads(data.attrs[key]) for key in ("guarantee", "mechanism"))
     row = [row for row in guarantee["pairs"] if row.get("about", {}).get("is") == "convolved"][-1]
@@ -200,7 +198,7 @@ def changed(both, at_delta=AT, least=None, **loss):
     return Release.from_dataset(data.assign_attrs(guarantee=json.dumps(guarantee), mechanism=json.dumps(mechanism)))
 
 
-def test_a_reader_refuses_what_the_law_does_not_give(ten):
+def test_a_reader_refuses_what_the_law_does_not_give_and_what_is_given_is_checked(ten):
     assert changed(ten, epsilon=1.99) != ten.release  # more may be stated
     for changes, message in (
         ({"epsilon": 0.5}, "but the mechanisms together have"),
@@ -213,9 +211,6 @@ def test_a_reader_refuses_what_the_law_does_not_give(ten):
     ):
         with pytest.raises(ValueError, match=message):
             changed(ten, **changes)
-
-
-def test_what_is_given_is_checked():
     own = m.DiscreteLaplace(NOTHING, epsilon=0.2)
     pair = released(own, 1), released(own, 2)
     for odd in (0.0, 1.0, -1.0, math.nan):
@@ -237,10 +232,6 @@ BOTH = bdp.Invariants(bdp.Margins(STATED, ["a"], ["b"]))
 COUNTS = np.arange(9).reshape(3, 3) + 3
 
 
-def laplace(epsilon, seed):
-    return m.LatticeLaplace(TOTAL, epsilon=epsilon).release([5, 3, 9], rng=seed)
-
-
 def gaussian(epsilon, seed):
     return m.LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6).release([5, 3, 9], rng=seed)
 
@@ -250,7 +241,8 @@ def stating(release, **changes):
 
 
 def test_a_row_in_words_states_no_less_than_the_mechanisms():
-    nested = bdp.compose(bdp.compose(laplace(0.5, 1), laplace(0.3, 2)).release, laplace(0.2, 3)).release
+    one, two, three = (released(m.LatticeLaplace(TOTAL, epsilon=own), 1, [5, 3, 9]) for own in (0.5, 0.3, 0.2))
+    nested = bdp.compose(bdp.compose(one, two).release, three).release
     nested.check_stated()
     far = PairLoss(Conforming(Difference("x", 2, 2**0.5)), 50.0, "l1", {"epsilon": 0.001})
     with pytest.raises(ValueError, match="but these are 2 apart"):

@@ -31,28 +31,20 @@ def test_a_frame_has_a_shape_cells_and_coordinates():
     assert GROUPED != FRAME
 
 
-def test_labels_are_read_from_whatever_has_them_and_dimensions_without_are_numbered():
+def test_labels_are_read_from_whatever_has_them_and_values_are_matched_by_them():
     plain = {"county": np.array(LABELS["county"]), "education": ("Low", "High")}
     for source in (FRAME, TABLE, TABLE.to_dataset(name="counts"), TABLE.to_pandas(), TABLE.to_series(), plain):
         assert Frame.of(source) == FRAME
     assert Frame.of(TABLE.assign_coords(state=("county", ["x", "x", "y"]))) == GROUPED
     assert Frame.of(TABLE.assign_coords(year=1990)) == FRAME  # a coordinate without a dimension labels nothing
     assert Frame.of(xr.DataArray(np.zeros((2, 3)), dims=["a", "b"])).labels == ((0, 1), (0, 1, 2))
-    # Values are not kept.
     assert b"7654321" not in pickle.dumps(Frame.of(TABLE + 7654321))
     assert pickle.loads(pickle.dumps(GROUPED)) == GROUPED
-    # A description is plain data and comes back.
     described = json.loads(json.dumps(GROUPED.describe()))
     assert Frame.from_description(described) == GROUPED
     assert Frame.from_description(json.loads(json.dumps(Frame.of({"a": [1, 2.5]}).describe()))).labels == ((1, 2.5),)
     with pytest.raises(ValueError, match="keys dims, labels, groups; got 'dims', 'labels', 'seed'"):
         Frame.from_description({"dims": ["a"], "labels": [[1]], "seed": 3})
-
-
-SERIES = TABLE.to_series()
-
-
-def test_values_are_matched_by_label():
     for values in (
         TABLE.values,
         TABLE.values.tolist(),
@@ -62,6 +54,9 @@ def test_values_are_matched_by_label():
         SERIES.sample(frac=1.0, random_state=1),
     ):
         np.testing.assert_array_equal(FRAME.align(values, "values"), TABLE.values)
+
+
+SERIES = TABLE.to_series()
 
 
 test_bad_labels_are_refused = refused(

@@ -76,7 +76,6 @@ def test_rank_projection_and_coordinates_agree_with_dense_algebra_and_descriptio
     np.testing.assert_allclose(coordinates, flat @ basis, atol=1e-12)
     np.testing.assert_allclose(invariants.from_coordinates(coordinates), invariants.project(values), atol=1e-12)
     np.testing.assert_array_equal(values, before)
-    # They come back from their description, and from pickle with what is computed once.
     described = json.loads(json.dumps(invariants.describe()))
     assert Invariants.from_description(described, invariants.frame) == invariants
     again = pickle.loads(pickle.dumps(invariants))
@@ -93,7 +92,6 @@ def test_is_null_is_exact_and_disjoint_totals_are_recognised():
     assert CASES["none"].is_null(square)
     with pytest.raises(TypeError, match="values must be integers, got dtype float64"):
         margins.is_null(square / 2)
-    # Disjoint totals are recognised.
     expected = {
         "totals": [0] * 4 + [1] * 8,
         "disjoint": [0, 1, 1, -1, -1, 0, -1, 0, -1, -1, -1, -1],
@@ -150,7 +148,6 @@ def test_noise_of_a_query_lives_on_the_image_of_the_null_space(exact):
         basis = relations.from_coordinates(np.eye(relations.dimension)).reshape(relations.dimension, query.rows)
         np.testing.assert_allclose(basis.T @ basis, image @ image.T, atol=1e-9)
         np.testing.assert_allclose(basis @ basis.T, np.eye(relations.dimension), atol=1e-9)
-    # Sums stay sums, and keep their labels.
     relations = Invariants(QUERIES["groups of a"]).through(QUERIES["a by groups of b"])
     assert relations.coordinate_rule == "helmert-1"
     assert relations.query.names == ["g=u", "g=v"]

@@ -22,7 +22,7 @@ def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_the_citation_and_the_changelog_name_this_version_and_licences_of_data_are_shipped():
+def test_versions_are_those_of_the_package_and_of_the_bounds_and_licences_of_data_are_shipped():
     assert re.search(r"^version: (.+)$", _text("CITATION.cff"), re.MULTILINE)[1] == bayesdp.__version__
     heading = "Unreleased" if ".dev" in bayesdp.__version__ else bayesdp.__version__
     assert f"## [{heading}]" in _text("CHANGELOG.md")
@@ -37,6 +37,11 @@ def test_the_citation_and_the_changelog_name_this_version_and_licences_of_data_a
         assert holder in notice
         assert terms in notice or not terms.startswith("CC")
         assert f"bayesdp/datasets/{name}.LICENSE" in notice or name in ("midwest_counties", "morocco_2024")
+    project = tomllib.loads(_text("pyproject.toml"))["project"]
+    required = sum(project["optional-dependencies"].values(), project["dependencies"])
+    bounds = dict(re.match(r"([\w-]+)>=([\d.]+)", own).groups() for own in required)
+    page = _text("docs/VERSIONS.md").partition("## Lowest versions")[2]
+    assert dict(re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| .+ \|$", page, re.MULTILINE)) == bounds
 
 
 def test_contributors_are_told_about_targets_that_exist_and_of_every_package_and_ci_runs_them():
@@ -74,14 +79,6 @@ def test_no_law_is_told_by_its_name():
     assert _laws_by_name("if law.name == 'laplace' or part['law'] in ('tulap',): pass", names) != []
 
 
-def test_the_lowest_versions_that_are_stated_are_those_of_the_bounds():
-    project = tomllib.loads(_text("pyproject.toml"))["project"]
-    required = sum(project["optional-dependencies"].values(), project["dependencies"])
-    bounds = dict(re.match(r"([\w-]+)>=([\d.]+)", own).groups() for own in required)
-    page = _text("docs/VERSIONS.md").partition("## Lowest versions")[2]
-    assert dict(re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| .+ \|$", page, re.MULTILINE)) == bounds
-
-
 ADVICE = (
     "The public interface is not the stored one. If that is meant: follow docs/POLICY.md (what was there goes on working, with a "
     "FutureWarning), write `python -m tests.api_snapshot`, look at the change of tests/data/api.txt, and name it in CHANGELOG.md.\n"
@@ -104,8 +101,6 @@ def test_the_public_interface_is_the_stored_one_and_every_public_name_has_a_line
 
 
 class _Before:
-    """What a class of the package looks like, for the check of the check."""
-
     def method(self, table, /, *, rng=None, **options): ...
 
     @classmethod
@@ -153,7 +148,7 @@ def test_all_that_was_written_down_is_there_and_a_difference_is_told():
     ]
 
 
-def test_each_line_of_the_slow_ids_has_a_test():
+def test_each_line_of_the_slow_ids_has_a_test_and_each_fault_of_the_list_can_be_made():
     assert len(set(SLOW)) == len(SLOW)
     missing = []
     for name in SLOW:
@@ -166,9 +161,6 @@ def test_each_line_of_the_slow_ids_has_a_test():
     assert not missing
     assert is_slow(SLOW[0])
     assert not is_slow("docs/how-to/comparing-priors.md::comparing-priors.md")
-
-
-def test_each_fault_of_the_list_can_be_made():
     every = mutations()
     assert len(every) >= 60
     assert len({mutation.old for mutation in every}) == len(every)

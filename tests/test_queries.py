@@ -39,7 +39,7 @@ QUERIES = {
 }
 
 
-def test_margins_and_totals_are_the_sums_that_they_say(rng):
+def test_margins_and_totals_are_the_sums_that_they_say_with_names_and_coordinates(rng):
     x = rng.integers(0, 50, size=FRAME.shape)
     by_state = np.stack([x[[0, 2]].sum(axis=(0, 1)), x[[1, 3]].sum(axis=(0, 1))])
     crossed = np.stack([by_state[:, 0], by_state[:, 1:].sum(axis=1)], axis=1)
@@ -47,6 +47,14 @@ def test_margins_and_totals_are_the_sums_that_they_say(rng):
     said = {"identity": x, "order given": x.sum(axis=1), "grand total": x.sum(), "group": by_state.sum(axis=1)}
     for name, expected in (said | {"crossed groups": crossed, "two margins": both}).items():
         np.testing.assert_array_equal(QUERIES[name].apply(x), expected, err_msg=name)
+    assert QUERIES["order given"].dims == ("county", "year")
+    assert QUERIES["order given"].names[1] == "county=Alpha, year=2000"
+    assert QUERIES["grand total"].names == ["total"]
+    assert QUERIES["grand total"].answer_frame is None
+    assert QUERIES["crossed groups"].coords == {"state": ["x", "y"], "decade": ["old", "new"]}
+    assert QUERIES["stack"].coords == {"answer": ["total", "a", "b", "c", "education=Low", "education=High"]}
+    assert QUERIES["stack"].answer_name(3) == "c"
+    assert [query.is_identity for query in QUERIES.values()] == [True] + [False] * 9
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
@@ -74,17 +82,6 @@ def test_labelled_tables_pass_chain_and_draw_through(rng):
         assert (answers.dims, answers.name) == (("chain", "draw", *query.dims), "x")
         np.testing.assert_array_equal(answers.values, query.apply(values))
         assert {dim: answers.coords[dim].values.tolist() for dim in query.coords} == query.coords
-
-
-def test_names_and_coordinates_of_answers():
-    assert QUERIES["order given"].dims == ("county", "year")
-    assert QUERIES["order given"].names[1] == "county=Alpha, year=2000"
-    assert QUERIES["grand total"].names == ["total"]
-    assert QUERIES["grand total"].answer_frame is None
-    assert QUERIES["crossed groups"].coords == {"state": ["x", "y"], "decade": ["old", "new"]}
-    assert QUERIES["stack"].coords == {"answer": ["total", "a", "b", "c", "education=Low", "education=High"]}
-    assert QUERIES["stack"].answer_name(3) == "c"
-    assert [query.is_identity for query in QUERIES.values()] == [True] + [False] * 9
 
 
 def test_a_linear_query_takes_sparse_matrices_adds_duplicates_and_drops_zeros_and_answers_are_aligned():
@@ -181,7 +178,6 @@ def _exact(query, values):
 
 
 def test_answers_near_the_limits_are_those_of_python_or_refused():
-    """Of two tables each, whose sums may be on either side of the limit."""
     beyond = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
@@ -237,7 +233,7 @@ def test_narrow_and_unsigned_integers_are_added_up_in_64_bits(dtype):
         Totals({"cell": ["a", "b"]}).apply(np.array([2**63, 1], dtype=np.uint64))
 
 
-def test_weights_of_one_place_are_added_up_exactly_or_refused():
+def test_weights_are_added_up_exactly_or_refused_also_those_of_relations_that_no_int64_holds():
     def repeated(weight, times):
         entries = (np.full(times, weight), (np.zeros(times, dtype=int), np.zeros(times, dtype=int)))
         return LinearQuery({"cell": ["a", "b"]}, sp.coo_array(entries, shape=(1, 2)), ["row"])
@@ -249,6 +245,20 @@ def test_weights_of_one_place_are_added_up_exactly_or_refused():
         plain = {"rows": [0] * times, "cells": [0] * times, "entries": [weight] * times, "names": ["row"]}
         with pytest.raises(ValueError, match=r"add up to less than 2\*\*53"):
             Query.from_description({"parts": [plain]}, repeated(1, 1).frame)
+    frame = {"cell": ["a", "b", "c"]}
+    weights = np.random.default_rng(1).integers(2**51, 2**52, size=(3, 3))
+    query = LinearQuery(frame, weights, ["p", "q", "r"])
+    with pytest.raises(ValueError, match=r"whole-number weights are 2\*\*53 or more"):
+        Invariants(Totals(frame)).through(query)
+    small = LinearQuery(frame, weights % 1000, ["p", "q", "r"])
+    [relation] = Invariants(Totals(frame)).through(small).matrix.toarray()
+    moves = np.array([[1, -1, 0], [0, 1, -1]])
+    assert not (relation @ (weights % 1000) @ moves.T).any()
+    frame = {"cell": ["a", "b"]}
+    query = LinearQuery(frame, [[2**40, 1], [1, 2**40]], ["p", "q"])
+    part = LinearQuery(query.answer_frame or {"answer": ["p", "q"]}, [[2**40, 2**40]], ["both"]).parts[0]
+    with pytest.raises(ValueError, match=r"both.* are 2\*\*53 or more"):
+        _of_table(part, query)
 
 
 def test_the_transposed_map_is_that_of_python_or_refused():
@@ -268,21 +278,3 @@ def test_the_transposed_map_is_that_of_python_or_refused():
         else:
             assert found.reshape(-1).tolist() == [sum(own) for own in terms], seed
     assert 5 < refused < 95
-
-
-def test_relations_and_exact_values_whose_weights_no_int64_holds_are_refused():
-    """Three answers of a plane: their one relation has the 2x2 minors as weights, some 2**104."""
-    frame = {"cell": ["a", "b", "c"]}
-    weights = np.random.default_rng(1).integers(2**51, 2**52, size=(3, 3))
-    query = LinearQuery(frame, weights, ["p", "q", "r"])
-    with pytest.raises(ValueError, match=r"whole-number weights are 2\*\*53 or more"):
-        Invariants(Totals(frame)).through(query)
-    small = LinearQuery(frame, weights % 1000, ["p", "q", "r"])
-    [relation] = Invariants(Totals(frame)).through(small).matrix.toarray()
-    moves = np.array([[1, -1, 0], [0, 1, -1]])
-    assert not (relation @ (weights % 1000) @ moves.T).any()
-    frame = {"cell": ["a", "b"]}
-    query = LinearQuery(frame, [[2**40, 1], [1, 2**40]], ["p", "q"])
-    part = LinearQuery(query.answer_frame or {"answer": ["p", "q"]}, [[2**40, 2**40]], ["both"]).parts[0]
-    with pytest.raises(ValueError, match=r"both.* are 2\*\*53 or more"):
-        _of_table(part, query)

@@ -25,7 +25,6 @@ def blocks(language, page=README):
 
 
 def run(page, *changes):
-    """The names that the one example of a page defines."""
     [block] = blocks("python", (ROOT / page).read_text(encoding="utf-8"))
     for old, new in changes:
         assert block.count(old) == 1
@@ -130,7 +129,6 @@ def test_samplers_of_semi_dp_are_exact_up_to_10_x_10():
 
 
 def test_every_noise_law_of_the_table_is_a_pymc_distribution():
-    """Each registered law has a distribution, that `observe` finds by the law and a user by its name."""
     with pytest.raises(NotImplementedError, match="RowSpaceNoise and ProjectedLaplaceGivenRows"):
         m.ProjectedLaplace(both(2, 3), 1.0).logp(np.zeros((2, 3)), np.zeros((2, 3)))
     assert {"RowSpaceNoise", "ProjectedLaplaceGivenRows"} <= set(distributions.__all__)

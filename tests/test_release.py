@@ -21,14 +21,11 @@ TABLE = xr.DataArray(
 LAW = DiscreteGaussian(sigma=5.0)
 ROWS, COLUMNS = Margins(TABLE, ["county"]), Margins(TABLE, ["education"])
 NOISY = TABLE + np.array([[1, -1], [-2, 2], [1, -1]])
-
-
-def measured(**kwargs):
-    return Measured(Identity(TABLE), NOISY, LAW, **kwargs)
+PART, NAMED = (Measured(Identity(TABLE), NOISY, LAW, name=own) for own in (None, "a"))
 
 
 def test_from_published_numbers_of_xarray_or_pandas():
-    release = Release.from_published(TABLE, [measured()], [Exact(ROWS, [20, 30, 10])])
+    release = Release.from_published(TABLE, [PART], [Exact(ROWS, [20, 30, 10])])
     xr.testing.assert_equal(release.values, NOISY)
     assert release.dims == ("county", "education")
     assert release.coords == {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
@@ -39,35 +36,31 @@ def test_from_published_numbers_of_xarray_or_pandas():
     exact = Exact(Margins(noisy, ["county"]), TABLE.to_pandas().sum(axis=1))
     same = Release.from_published(noisy, [Measured(Identity(noisy), noisy, LAW)], [exact])
     assert (release, hash(release)) == (same, hash(same))  # content decides equality
-    assert release != Release.from_published(TABLE, [measured()], [Exact(ROWS, [20, 30, 10])], simulated=True)
+    assert release != Release.from_published(TABLE, [PART], [Exact(ROWS, [20, 30, 10])], simulated=True)
 
 
-def test_noise_on_a_lattice_keeps_the_invariants_of_the_release_unless_told_otherwise():
+def test_parts_share_invariants_unless_told_otherwise_and_group_labels_and_a_mechanism_is_copied():
     cells = Measured(Identity(TABLE), NOISY, LatticeLaplace(0.5))
     exact = [Exact(ROWS, [20, 30, 10]), Exact(COLUMNS, [38, 22]), Exact(Totals(TABLE), 99, "<=")]
     (own,) = Release.from_published(TABLE, [cells], exact).measurements
     assert own.invariants == Invariants([ROWS, COLUMNS])
     stated = Measured(Identity(TABLE), NOISY, LatticeLaplace(0.5), ROWS)
     assert Release.from_published(TABLE, [stated], exact).measurements[0].invariants == Invariants(ROWS)
+    release = Release.from_published(TABLE, [PART], [REGIONS])
+    assert release.frame == Frame.of(GROUPED)
+    assert all(part.query.frame == release.frame for part in (*release.measurements, *release.exact))
+    description = {"mechanism": "lattice-laplace", "epsilon": 0.25}
+    release = Release(Frame.of(TABLE), (PART,), (), description)
+    description["epsilon"] = 9.0
+    assert release.mechanism == {"mechanism": "lattice-laplace", "epsilon": 0.25}
 
 
 GROUPED = TABLE.assign_coords(region=("county", ["N", "S", "N"]))
 REGIONS = Exact(Totals(GROUPED, "region"), [30, 30])
 
 
-def test_group_labels_are_shared_by_all_parts_and_a_mechanism_is_plain_data_that_is_copied():
-    release = Release.from_published(TABLE, [measured()], [REGIONS])
-    assert release.frame == Frame.of(GROUPED)
-    assert all(part.query.frame == release.frame for part in (*release.measurements, *release.exact))
-    description = {"mechanism": "lattice-laplace", "epsilon": 0.25}
-    release = Release(Frame.of(TABLE), (measured(),), (), description)
-    description["epsilon"] = 9.0
-    assert release.mechanism == {"mechanism": "lattice-laplace", "epsilon": 0.25}
-
-
 ELSEWHERE = Margins({"county": ["Alpha", "Beta", "Delta"], "education": ["Low", "High"]}, ["county"])
 MOVED = Measured(Identity(TABLE), TABLE + np.eye(3, 2, dtype=int), LatticeLaplace(0.5))
-NAMED = measured(name="a")
 
 
 def published(*parts, table=TABLE, **options):
@@ -78,7 +71,7 @@ SUMS = Exact(ROWS, [20, 30, 10])
 NORTH = TABLE.assign_coords(region=("county", ["N", "N", "N"]))
 test_what_does_not_belong_together_is_refused = refused(
     (published(), "at least one measured or exact part"),
-    (published([], [measured()]), "exact must hold Exact only, got Measured"),
+    (published([], [PART]), "exact must hold Exact only, got Measured"),
     (published([NAMED, NAMED]), "names of measurements must be distinct, got 'a', 'a'"),
     (published([NAMED], guarantee="very private"), "guarantee must be a Guarantee, got str"),
     (published([NAMED], simulated=1), "simulated must be True or False"),
@@ -97,15 +90,14 @@ test_what_does_not_belong_together_is_refused = refused(
         published([NAMED], [Exact(Totals(TABLE), 5), Exact(ROWS, [3, 3, 0], ">=")]),
         r"^no nonnegative integer table satisfies the exact values: total = 5; county=Alpha >= 3; county=Beta >= 3$",
     ),
-    (published([measured()], table=TABLE[::-1]), "labels in another order"),
-    (published([measured()], [REGIONS], table=NORTH), "disagree on the group labels 'region'"),
-    (lambda: Release(Frame.of(TABLE), measured(), ()), "measured must be a list of Measured, got a single Measured"),
+    (published([PART], table=TABLE[::-1]), "labels in another order"),
+    (published([PART], [REGIONS], table=NORTH), "disagree on the group labels 'region'"),
+    (lambda: Release(Frame.of(TABLE), PART, ()), "measured must be a list of Measured, got a single Measured"),
 )
 
 
-@pytest.mark.parametrize("parts", [[], [measured(), measured()]])
+@pytest.mark.parametrize("parts", [[], [PART, PART]])
 def test_there_are_no_values_without_one_measurement(parts):
-    """Independent noise need not agree with the exact values."""
     release = Release.from_published(TABLE, parts, [Exact(Totals(TABLE), 1000)])
     with pytest.raises(ValueError, match=f"exactly one measurement, and this release has {len(parts)}"):
         release.values  # noqa: B018  the attribute access is what is tested
@@ -115,7 +107,7 @@ def test_it_tells_what_is_exact_the_law_and_whether_it_is_simulated_with_labels_
     guarantee = Guarantee("pure", {"epsilon": 0.25}, "l1", simulated=True)
     release = Release.from_published(
         TABLE,
-        [measured(), Measured(ROWS, [20.0, np.nan, 9.0], LAW, unmeasured=["Beta"])],
+        [PART, Measured(ROWS, [20.0, np.nan, 9.0], LAW, unmeasured=["Beta"])],
         [Exact(Totals(TABLE), 60), Exact(COLUMNS, [50, 30], "<=")],
         guarantee=guarantee,
         simulated=True,

@@ -98,7 +98,7 @@ def test_columns_of_a_terminal():
         assert aligned(text, 1) == text
 
 
-def test_numbers_in_a_range():
+def test_numbers_in_a_range_arrays_of_whole_numbers_and_totals_beyond_int64():
     for check, good, bad in (
         (_validate.positive_real, [0.25, 3], [0, -1.0, np.inf, np.nan]),
         (_validate.nonnegative_real, [0, 0.5], [-1e-9, np.inf, np.nan]),
@@ -115,9 +115,6 @@ def test_numbers_in_a_range():
                 check(value, "given")
     with pytest.raises(ValueError, match=r"norm must be one of 'l1', 'l2', got 'l3'"):
         _validate.choice("l3", ("l1", "l2"), "norm")
-
-
-def test_arrays_of_whole_numbers_and_totals_beyond_int64():
     found = _validate.integer_array([3.0, 4.0], "table", minimum=0)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, [3, 4])
@@ -131,7 +128,6 @@ def test_arrays_of_whole_numbers_and_totals_beyond_int64():
     values = np.random.default_rng(1).integers(-(2**52), 2**52, 1000)
     for own in (np.full(4096, 2**52), np.full(4096, -(2**52)), values):
         assert _validate.exact_total(own) == sum(own.tolist())
-    # JSON knows nothing that is none.
     assert _text.dumps({"sigma": 5.0}, "law") == '{"sigma": 5.0}'
     with pytest.raises(ValueError, match="law is not valid JSON: NaN is not a number that JSON knows"):
         _text.loads('{"sigma": NaN}', "law")

@@ -36,7 +36,6 @@ def seeded(starts: str) -> Callable[[int], dict[str, float]]:
 
 
 def cluster() -> None:
-    """One worker with two threads, in this process."""
     import distributed
 
     with distributed.LocalCluster(
@@ -48,7 +47,6 @@ def cluster() -> None:
 
 @contextmanager
 def started() -> Iterator[str]:
-    """The address of a scheduler in a process of its own."""
     with subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         try:
             yield process.stdout.readline().strip()
@@ -58,7 +56,6 @@ def started() -> Iterator[str]:
 
 
 def records(journal: Path) -> list[Any]:
-    """The whole lines of a journal, without the first."""
     if not journal.exists():
         return []
     return [json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1]][1:]
@@ -86,7 +83,6 @@ def killed(command: list[str], journal: Path, wanted: int) -> None:
 
 
 def work_left(address: str) -> tuple[int, int]:
-    """Tasks that the scheduler knows, and those that workers run or have in store."""
     import distributed
 
     with distributed.Client(address) as client:

@@ -32,7 +32,6 @@ def build(release, law=None, exact=True):
 
 
 def noise_ignored(release):
-    """So little noise that the published numbers are as good as exact."""
     return build(release, law=DiscreteGaussian(0.1), exact=False)
 
 

@@ -30,7 +30,6 @@ def exact_posterior(release):
 
 
 def exact_summary(simulate, n, seed):
-    """Interval, mean and truth of each release that `coverage` makes from a seed."""
     task = _Repeat(simulate, models.build_pair, None, seed, probability=PROBABILITY)
     rows = []
     for number in range(n):
@@ -58,7 +57,6 @@ def test_coverage_bias_and_width_are_those_of_enumeration():
 
 
 def test_naive_analyses_cover_too_little_or_are_worse_and_a_stopped_run_goes_on(tmp_path):
-    """The right analysis, and those that ignore the noise or the exact total, of the same releases."""
     path, call = tmp_path / "run.jsonl", {"n": 20, "seed": 2, "draws": 200, "tune": 30, "progressbar": False}
     found = coverage(models.simulate, models.build, **call, path=path)
     builds = (models.noise_ignored, models.forgetful)

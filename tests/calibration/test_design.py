@@ -62,7 +62,6 @@ def test_a_larger_budget_gives_narrower_intervals_and_a_stored_run_answers_witho
             made.plot(**given)
     with pytest.raises(TypeError, match=r"must be what bayesdp\.design gave"):
         bdp.plots.designs(made.data)
-    # The stored run answers new questions, and is the same.
     monkeypatch.setattr(fits, "quiet_sample", lambda *_: pytest.fail("it was sampled"))
     assert asked({"path": folder}).data.identical(made.data)
     other = asked({"path": folder, "questions": {"Beta": lambda x: x.sel(county="Beta")}})
@@ -128,7 +127,6 @@ def test_losses_are_at_a_difference_that_all_invariants_leave_free_and_as_rho_or
 
 
 def test_summaries_by_hand_and_seeds():
-    """Ends of intervals that are equal to the truth are hits."""
     draws = np.arange(1.0, 101.0).reshape(2, 50)
     assert row_of(4.0, draws, [0.5, 0.9]).tolist() == [4.0, 50.5, 25.0, 75.0, 5.0, 95.0]
     assert np.isnan(row_of(4.0, np.where(draws == 3.0, np.inf, draws), [0.5])).all()
@@ -147,7 +145,6 @@ def test_summaries_by_hand_and_seeds():
     assert summary_of(ends, [0.9], ["a"])["coverage"].item() == 0.5
     two = summary_of(np.array([[[0.0, 0.0, -1.0, 1.0, -4.0, 6.0]]] * 2), [0.5, 0.9], ["a"])
     assert two["width"].values.tolist() == [[2.0, 10.0]]
-    # Tables, releases and fits have streams of their own.
     assert len({_rng(4, k, number).integers(2**62) for k in range(3) for number in range(5)}) == 15
     assert len({_seed(4, 0), *(_seed(4, 2, k) for k in range(5))}) == 6
 
@@ -185,8 +182,6 @@ OTHER = {"county": ["Alpha", "Gamma"]}
 
 
 def published(*measured):
-    """A candidate that publishes the exact total, and these answers with noise but no guarantee."""
-
     def release(table, rng):
         noisy = [bdp.Measured(query, query.apply(table), bdp.noise.DiscreteGaussian(3.0)) for query in measured]
         return bdp.Release.from_published(LABELS, noisy, [bdp.Exact(TOTAL, table.sum())])

@@ -155,8 +155,6 @@ def test_progress_counts_what_came_and_what_failed(monkeypatch, capsys):
 
 
 class Clipped(Case):
-    """Counts that were clipped to public bounds after noise, by a law that no mechanism draws."""
-
     def simulate(self, rng):
         x = rng.negative_binomial(3.0, 3.0 / 11.0, size=SHAPE)
         law = bdp.noise.BoundaryInflatedDiscreteGaussian(3.5, (0, 60))
@@ -192,7 +190,6 @@ def test_draws_are_those_of_a_new_model_and_nothing_is_compiled_anew(case):
 
 @pytest.mark.system
 def test_two_releases_of_one_kind_do_not_change_places():
-    """A model that observes them in another order than they are given in is built anew for each pair."""
     mechanism = bdp.mechanisms.TruncatedLaplace(1.0, 0.1, (0.0, 1.0))
     pairs = [tuple(mechanism.release(value, rng=seed) for value in (0.1, 0.9)) for seed in (1, 2)]
 

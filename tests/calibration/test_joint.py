@@ -31,8 +31,6 @@ LATTICE = bdp.LatticeLaplace(BOTH, epsilon=0.4)
 
 
 def lattice_test(epsilon, quantities=None):
-    """Noise of a lattice law as a free variable, and a noisy look at it."""
-
     def look(truth, rng):
         return np.asarray(truth["noise"], dtype=float) + rng.normal(0.0, 2.0, size=(2, 3))
 
@@ -66,7 +64,6 @@ def test_a_broken_step_is_caught(monkeypatch):
     step = FiberGibbs.step
 
     def sluggish(self, point):
-        """A step up in the first county is undone, a step down kept."""
         new, statistics = step(self, point)
         return (dict(point), statistics) if new["x"][0] > point["x"][0] else (new, statistics)
 

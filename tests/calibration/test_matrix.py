@@ -73,8 +73,6 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
 
 
 class Wrong(Case):
-    """A case whose model makes a deliberate error: it ignores the exact answers."""
-
     def build_model(self, given):
         return super().build_model(bdp.Release(given.frame, given.measurements[:1], ()))
 

@@ -109,7 +109,6 @@ def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     seen, path = [], tmp_path / "sbc"
 
     def is_locked():
-        """Another process is kept out: it ends with an error."""
         other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
         other.start()
         other.join(60)

@@ -38,7 +38,6 @@ def test_another_file_run_or_folder_is_refused_and_left_alone(path, unwritable):
 
 
 def journal_with(path, *lines):
-    """A journal of two good records, and then these lines as they are."""
     Journal(path, ABOUT, RECORD).add(GOOD[0])
     Journal(path, ABOUT, RECORD).add(GOOD[1])
     before = path.read_bytes()

@@ -18,7 +18,6 @@ def three():
 
 @pytest.mark.system
 def test_the_right_posterior_passes():
-    """False alarm 0.01 for another seed."""
     right = sbc(models.simulate, models.build, n=40, **QUICK)
     assert right["verdict"].attrs["calibrated"] == 1
     assert right["verdict"].attrs["failed"] == 0
@@ -96,7 +95,7 @@ def test_ties_are_ties_whatever_the_rounding():
     np.testing.assert_allclose(settle(2e-200, tiny)[1], tiny, rtol=1e-9)
 
 
-def test_failed_fits_are_counted_and_listed():
+def test_failed_fits_are_counted_and_listed_and_names_that_disagree_refused():
     result = sbc(models.simulate, models.build, {"total": odd_fails}, n=8, **QUICK)
     errors = [str(e) for e in result["failures"]["error"].values]
     assert 0 < len(errors) < 8
@@ -105,9 +104,6 @@ def test_failed_fits_are_counted_and_listed():
     assert result["prior_sbc"].sizes["draw"] == 8 - len(errors)
     with pytest.raises(ValueError, match="all 3 simulations failed"):
         sbc(models.simulate, models.build, ["x"], n=3, **QUICK | {"step": "none"})
-
-
-def test_names_that_disagree():
     nameless = r"simulate gives no 'x'.*simulate gives 'y', which the model does not have"
     for simulate, build, quantities, error, message in (
         (lambda rng: ({"y": 1}, models.simulate(rng)[1]), models.build, None, ValueError, nameless),

@@ -15,17 +15,6 @@ from bayesdp.calibration.verdict import band, crossing_probability, dispersion_p
 from tests.refusals import refused
 
 
-def test_the_crossing_probability_is_that_of_enumeration():
-    """Three values, each in one of three cells of a grid: 27 outcomes."""
-    lower, upper, law = np.array([0, 1]), np.array([1, 2]), np.array([0.2, 0.5])
-    cells, outside = np.array([0.2, 0.3, 0.5]), 0.0
-    for outcome in np.ndindex(3, 3, 3):
-        counts = np.array([sum(c <= k for c in outcome) for k in (0, 1)])
-        if np.any(counts < lower) or np.any(counts > upper):
-            outside += np.prod(cells[list(outcome)])
-    assert crossing_probability(3, lower, upper, law) == pytest.approx(outside, abs=1e-14)
-
-
 @pytest.mark.parametrize(("n", "false_alarm"), [(7, 0.1), (50, 0.01), (120, 0.1)])
 def test_the_band_holds_uniform_values_as_often_as_it_says(n, false_alarm):
     """Within five standard errors of 3000 samples: false alarm below 1e-5 in all cases together."""
@@ -40,7 +29,6 @@ def test_the_band_holds_uniform_values_as_often_as_it_says(n, false_alarm):
 
 @pytest.mark.parametrize("n", [1, 2, 4, 5])
 def test_p_values_of_few_values_are_those_of_enumeration(n):
-    """In exact fractions: all ways in which n values fall into the n + 1 cells of the grid."""
     tails = {}
     for j in range(n):
         z = Fraction(j + 1, n + 1)
@@ -75,13 +63,20 @@ def test_power_of_the_band_is_what_simulation_gives():
     assert abs(dispersion - stated.dispersion) < 5 * np.sqrt(0.25 / 400)
 
 
-def test_squared_errors_notice_a_scale_that_ranks_miss():
+def test_the_crossing_probability_is_that_of_enumeration_and_squared_errors_notice_what_ranks_miss():
     scale, shift, none = power(300, "scale", 1.2, 0.001), power(300, "shift", 0.3, 0.001), power(80, "scale", 1.0, 0.05)
     assert scale.ranks < 0.5 < 0.85 < scale.dispersion
     assert shift.ranks > 0.85 > 0.1 > shift.dispersion
     points, lower, upper = band(80, 0.05)
     assert none.ranks == pytest.approx(crossing_probability(80, lower, upper, points), rel=1e-9)
     assert none.dispersion == pytest.approx(0.05)
+    lower, upper, law = np.array([0, 1]), np.array([1, 2]), np.array([0.2, 0.5])
+    cells, outside = np.array([0.2, 0.3, 0.5]), 0.0
+    for outcome in np.ndindex(3, 3, 3):
+        counts = np.array([sum(c <= k for c in outcome) for k in (0, 1)])
+        if np.any(counts < lower) or np.any(counts > upper):
+            outside += np.prod(cells[list(outcome)])
+    assert crossing_probability(3, lower, upper, law) == pytest.approx(outside, abs=1e-14)
 
 
 def test_dispersion_in_closed_form_holm_against_the_textbook_and_a_verdict_that_says_what_is_wrong():

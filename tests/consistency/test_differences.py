@@ -29,7 +29,6 @@ def release(values, law, query=CELLS, **more):
 
 
 def tails(law, *scales):
-    """P(|sum of noise| >= gap), as the check works it out."""
     terms = [differences.Term((law.name, own), law.at_scales(np.array(own)), bounded=False) for own in scales]
     counts = np.ones((len(terms), len(GAPS)), dtype=np.int64)
     variance = np.array([term.moments[0] for term in terms]) @ counts
@@ -69,7 +68,6 @@ def test_arrays_of_scales_and_answers_that_were_not_published():
     told = contradicting([one], [bdp.Measured(CELLS, x, law)])
     assert "of 15 answers" in told
     assert told.index("county=c3, sex=m") < 80
-    # Many small changes are refused, though none is large.
     query, rng = bdp.Identity({"county": [f"c{i}" for i in range(400)]}), np.random.default_rng(4)
     x = rng.poisson(300.0, 400)
     one = bdp.Measured(query, LAW.draw(rng, (400,), location=x), LAW)
@@ -83,7 +81,6 @@ YEARS = np.random.default_rng(3).poisson(200.0, (2, 8, 2))
 
 @pytest.mark.parametrize("query", [CELLS, bdp.Margins(LABELS, ["county"])])
 def test_two_years_in_one_release_are_refused(query):
-    """The same answers, or sums of them."""
     moved = YEARS[0] + 200 * (np.arange(16).reshape(8, 2) == 5)
     first = bdp.Measured(CELLS, YEARS[0], LAW, name="y2023")
     measured = [first, bdp.Measured(query, query.apply(moved) + 1, LAW)]
@@ -179,7 +176,6 @@ def test_rounding_is_bounded_over_all_remainders(law):
 
 
 def test_real_noise_is_binned_by_its_law_and_may_have_been_rounded():
-    """Differences of two normal numbers: bins of half a standard deviation."""
     values = np.full((8, 2), np.pi / 1e3)
     [group] = law_check([bdp.Measured(CELLS, values + k, N.Gaussian(3.0)) for k in (0.0, 1.0)], []).groups
     edges = (np.arange(-8, 8) + 0.5) / 2
@@ -265,7 +261,7 @@ def test_the_stored_false_alarms_are_those_of_this_version(law):
         assert abs((p <= level).sum() - stored[f"p <= {level:g}"]) <= 2
 
 
-def test_only_numbers_that_are_far_from_the_law_are_published():
+def test_numbers_published_only_far_from_the_law_sums_of_one_part_with_records_and_small_counts():
     """Counts of 24 whose noise brought them to 30: the others count as differences that fit."""
     law, query = N.Censored(LAW, below=30), bdp.Identity({"area": [f"a{i}" for i in range(300)]})
     drawn = LAW.draw(3, (300,), location=24)
@@ -273,10 +269,6 @@ def test_only_numbers_that_are_far_from_the_law_are_published():
     found = law_check([bdp.Measured(query, law.coded(drawn), law)], [bdp.Exact(query, [24] * 300)])
     assert found.groups[0].number == 300
     assert found.pvalue > 0.5
-
-
-def test_a_sum_of_one_part_with_records_has_its_number_and_small_counts_have_rows_of_their_own():
-    """Under cell keys, where the other part is empty, and where deviations are up to 3 below 20, and at most 1 above."""
     rows = [[0, 0, 0, 1, 0, 0, 0]] * 3 + [[1 / 7] * 7] * 17 + [[0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0]]
     law, rng = N.TransitionTable(range(-3, 4), rows, period=1), np.random.default_rng(3)
     empty = np.random.default_rng(1).poisson(60, (15, 2)) * [1, 0]
@@ -352,7 +344,6 @@ def test_totals_that_are_sums_of_published_cells_are_no_measurements_as_those_of
 
 
 def test_another_shape_of_the_same_variance_is_found():
-    """Deviations of 2 where the law says up to 3 at random: variance 4 both."""
     table, rng = {"area": [f"a{i}" for i in range(600)]}, np.random.default_rng(4)
     other = N.TransitionTable([-2, 0, 2], [[0, 1, 0]] * 3 + [[0.5, 0, 0.5]], period=1)
     query, x = bdp.Identity(table), rng.poisson(100, 600)
@@ -362,7 +353,7 @@ def test_another_shape_of_the_same_variance_is_found():
     assert "spread otherwise" in found.warning
 
 
-def test_nothing_to_compare_several_releases_and_what_is_refused():
+def test_nothing_to_compare_several_releases_what_is_refused_and_the_table_words_and_picture():
     one = bdp.Release.from_published(AREAS, [bdp.Measured(bdp.Identity(AREAS), COUNTS, LAW_4)])
     found = bdp.check_law(one)
     assert np.isnan(found.pvalue)
@@ -380,9 +371,6 @@ def test_nothing_to_compare_several_releases_and_what_is_refused():
         bdp.check_law(one, 3)
     with pytest.raises(ValueError, match=r"release 1 and release 2 have different labels|has the dimensions"):
         bdp.check_law(one, release(200 + np.arange(16).reshape(8, 2), LAW_4))
-
-
-def test_its_table_its_words_and_its_picture():
     found = bdp.check_law(noisy_release(N.DiscreteGaussian(1.5)))
     both = [f"30 answers by area × sex and exact sums by {own}" for own in ("area", "sex")]
     assert found.table.index.tolist() == both

@@ -36,7 +36,6 @@ QUERIES = {
 
 
 def test_answers_of_one_table_agree_and_a_changed_one_is_found_just_when_linear_algebra_finds_it():
-    """By ranks of the matrix with and without the values, in floating point."""
     for names in (*combinations(QUERIES, 2), ("county", "race", "matrix"), tuple(QUERIES)):
         rng = np.random.default_rng(len(names))
         table = rng.integers(5, 50, (4, 2))
@@ -182,8 +181,6 @@ TWO = {"area": ["a", "b"], "kind": ["x", "y"]}
 
 @dataclass(frozen=True, eq=False, init=False)
 class Keyed(DiscreteGaussian):
-    """Noise that belongs to the records of a cell, as under cell keys."""
-
     name = "keyed-for-same-cells"
     same_cell_same_value = True
 
@@ -192,7 +189,7 @@ registered = only_here(Keyed)
 LAW = Keyed(sigma=2.0)
 
 
-def test_a_margin_of_an_axis_with_one_label_is_the_cell_itself():
+def test_margins_totals_and_combinations_of_the_same_cells_count_once_also_with_a_scale_for_each_answer():
     cells = Measured(Identity(ONE_KIND), np.array([[3], [5], [8]]), LAW)
     margin = Measured(Margins(ONE_KIND, ["area"], ["kind"]), [3, 5, 8, 17], LAW)  # 17 is the total, which is new
     kept, said = counted_once([cells, margin])
@@ -201,9 +198,6 @@ def test_a_margin_of_an_axis_with_one_label_is_the_cell_itself():
     assert kept[1].values[3] == 17
     words = "3 of the 3 answers by area and 1 answer by kind published before with the same value (area=a"
     assert said.startswith(words)
-
-
-def test_totals_and_combinations_of_the_same_cells_count_once_also_with_a_scale_for_each_answer():
     one = Measured(Totals(TWO), 40, LAW, name="census")
     again = Measured(LinearQuery(TWO, [[1, 1, 1, 1], [1, 1, 0, 0]], ["all", "a"]), [40, 22], LAW)
     kept, said = counted_once([one, again])
@@ -217,7 +211,7 @@ def test_totals_and_combinations_of_the_same_cells_count_once_also_with_a_scale_
     np.testing.assert_array_equal(kept[1].unmeasured, [True, False])
 
 
-def test_two_values_of_one_cell_are_an_error_that_names_them():
+def test_two_values_of_one_cell_are_an_error_that_names_them_and_other_answers_stay():
     one = Measured(Margins(TWO, ["area"]), [22, 18], LAW, name="by area")
     other = Measured(LinearQuery(TWO, [[0, 0, 1, 1]], ["sum of b"]), [19], LAW)
     words = r"sum of b is published with two values, 18 in the 2 answers by area named 'by area' and 19"
@@ -225,9 +219,6 @@ def test_two_values_of_one_cell_are_an_error_that_names_them():
         counted_once([one, other])
     with pytest.raises(ValueError, match="one cell has one perturbation"):
         Release.from_published(TWO, [one, other])
-
-
-def test_what_is_left_as_it_is():
     independent = DiscreteGaussian(sigma=2.0)
     same = [Measured(Totals(TWO), 40, independent), Measured(Totals(TWO), 40, independent)]
     assert counted_once(same) == (tuple(same), None)

@@ -62,7 +62,7 @@ def test_near_zero_the_bound_holds_for_every_true_count(law, n):
                 assert exact <= bound * (1 + 1e-9), (near, top, x)
 
 
-def test_near_zero_the_bound_holds_for_mixed_tables_and_scales():
+def test_near_zero_the_bound_holds_for_mixed_tables_and_scales_geometric_and_real_noise():
     # Two thirds of the cells far from zero, in one window or another; the exact law by convolution.
     law = N.DiscreteGaussian(sigma=np.repeat([2.0, 7.0], 30))
     bound = near_zero(answers(np.repeat([0, 500], [9, 51]), law))[0][0]
@@ -72,9 +72,6 @@ def test_near_zero_the_bound_holds_for_mixed_tables_and_scales():
             a = mass(N.DiscreteGaussian(sigma), -own)
             each += 30 * [[1 - float(N.DiscreteGaussian(sigma).cdf(-1, own)) - a, a]]
         assert convolved(*each)[9:].sum() <= bound * (1 + 1e-9)
-
-
-def test_near_zero_of_geometric_noise_and_of_real_noise_published_to_a_grid():
     # Given that a number is zero or negative it is zero with probability 1 - q, whatever the count.
     bound = near_zero(answers(np.repeat([0, 400], [10, 190]), N.DiscreteLaplace(4.0)))[0][0]
     exact = (1 - np.exp(-0.25)) ** 10
@@ -156,9 +153,6 @@ def test_adding_up_the_chance_of_rows_cells_margins_and_exact_sums_is_that_of_co
     assert compared == 1
     both = convolved(*3 * [mass(law)], *3 * [mass(N.DiscreteGaussian(9.0))])
     assert bound == pytest.approx(both[1200], rel=1e-9)
-
-
-def test_adding_up_real_numbers_agree_within_their_grid():
     # Real noise agrees with probability 0: within three steps of the grid that its law is worked out on.
     noisy = Measured(Identity(GRID), np.full((3, 3), 2.25), N.Laplace(4.0))
     [(bound, _)] = compare([noisy, Measured(BY_COUNTY, [6.75, 6.75, 6.75], N.Laplace(0.5))])[1]
@@ -229,7 +223,7 @@ def test_sums_that_were_made_consistent_are_told_but_not_of_laws_that_keep_them(
         assert signs_of_post_processing([measured(np.zeros(60), keeps)]) is None
 
 
-def test_a_release_warns_once_and_says_what_was_said():
+def test_a_release_warns_once_and_the_rate_is_shared_among_all_signs_looked_for():
     noisy = np.maximum(N.DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0), 0)
     with pytest.warns(PostProcessedWarning, match="23 are exactly 0") as caught:
         release = Release.from_published(line(60), measured=[measured(noisy, N.DiscreteGaussian(5.0))])
@@ -237,9 +231,6 @@ def test_a_release_warns_once_and_says_what_was_said():
     assert Release.from_dataset(release.to_dataset()) == release  # it has been said
     with pytest.raises(ValueError, match="postprocessing is 'clipped at zero'"):
         measured(noisy, N.DiscreteGaussian(5.0), postprocessing="clipped at zero")
-
-
-def test_the_rate_is_shared_among_all_signs_looked_for():
     # All even: just below and just above the level of one sign in 2 + 14.
     law = N.DiscreteGaussian(5.0)
     share = multiples(answers([2], law))[0][0]
@@ -293,7 +284,6 @@ def test_small_tables_little_noise_laws_that_keep_totals_and_other_totals_are_no
     release = Release.from_published(TABLE, [keeps], [Exact(ROWS, np.full(AREAS, 60))])
     assert made_consistent(release.measurements, release.exact) is None
     Release.from_published(TABLE, cells_and_rows(NOISY)[:1], [Exact(Totals(TABLE), int(NOISY.sum()))])  # one of ten
-    # Real numbers add up within their rounding.
     law = N.Laplace(3.0)
     values = law.draw(np.random.default_rng(3), (AREAS, 2), location=30.0)
     assert "12 sums" in made_consistent(cells_and_rows(values, law=law))
@@ -334,13 +324,11 @@ LAWS = [THREES, N.ConventionalRounding(5), KEYS, GAPPED, ten_five_rule()]
 
 
 def queries(frame):
-    """The cells, and all margins."""
     kept = [list(own) for n in reversed(range(len(frame))) for own in combinations(frame, n)]
     return [Identity(frame), *(Margins(frame, own) if own else Totals(frame) for own in kept)]
 
 
 def consistent(frame, truth, law, rng):
-    """Cells perturbed, and sums of the perturbed cells."""
     values = law.draw(rng, truth.shape, location=truth)
     return [Measured(query, query.apply(values), law) for query in queries(frame)]
 
@@ -409,7 +397,6 @@ def test_the_same_people_empty_tables_and_few_multiples_are_no_contradiction():
 
 
 def test_some_sums_of_a_large_table_and_exact_totals_that_rounded_cells_add_up_to():
-    """The grand total was perturbed on its own: 1e-6 is below a millionth of a choice."""
     frame, rng = {"area": [f"a{i}" for i in range(30)], "sex": ["f", "m"]}, np.random.default_rng(5)
     truth = rng.poisson(50, (30, 2))
     values = THREES.draw(rng, truth.shape, location=truth)
