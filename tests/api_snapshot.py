@@ -1,7 +1,6 @@
 """The public interface as text: ``python -m tests.api_snapshot`` writes it to ``tests/data/api.txt``.
 
-A line for each public name, method and property that the package defines, with names, kinds and defaults of parameters; without
-annotations, which a type checker looks at, and without what PyMC, NumPy or Python define, whose versions change it.
+A line for each public name, method and property that the package itself defines, with names, kinds and defaults of parameters.
 """
 
 import enum

@@ -1,7 +1,6 @@
-"""Numbers and words of every law and mechanism, written down: ``python -m tests.golden`` writes them to ``tests/data/golden.json``.
+"""Numbers and words of every law and mechanism: ``python -m tests.golden`` writes them to ``tests/data/golden.json``.
 
-What rewrites the package must not change them. ``python -m tests.golden --compare`` compares bit for bit and exits with 1 where
-something differs; `test_golden` compares numbers to nine digits, as another processor rounds otherwise.
+With ``--compare`` it exits with 1 where a bit differs; tests compare numbers to nine digits, as another processor rounds otherwise.
 """
 
 import json

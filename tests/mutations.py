@@ -1,8 +1,7 @@
 """Sixty faults in the package, and whether `make test` sees them: ``python -m tests.mutations [--tree PATH] [NUMBER ...]``.
 
-Each line of ``data/mutations.tsv`` is made in a copy of the tree, and the tests named there are run, but no slow ones and none of
-the system. Caught is what makes one of them fail. With ``--tree`` the same faults judge the tests of another checkout; of the files
-and folders of a line those are run that it has.
+Each line of ``data/mutations.tsv`` is made in a copy of the tree, and the tests named there are run, as far as they are there;
+with ``--tree`` those of another checkout.
 """
 
 import argparse

@@ -130,7 +130,7 @@ def test_mu_adds_in_squares_and_rho_and_epsilon_add():
     assert pure.parameters == {"epsilon": pytest.approx(3.0), "sensitivity": 4.0}
 
 
-def test_epsilon_and_delta_add_also_beside_mu():
+def test_epsilon_and_delta_add_also_beside_mu_and_noise_on_a_margin_is_measured_in_its_answers():
     releases = gaussian(COUNTY, 1, epsilon=0.5, delta=1e-6), gaussian(EDUCATION, 2, epsilon=1.0, delta=1e-7)
     # The noise of both is normal, on the cells: together that of the precisions, at the sum of the deltas. Neighbours differ
     # by the root of 2 at most, a 2x2 move by 2.
@@ -144,9 +144,6 @@ def test_epsilon_and_delta_add_also_beside_mu():
     both = compose(*releases, delta=1e-6).guarantee
     expected = 1.0 + gaussian_epsilon(1e-6, 1.0, 0.5 * math.sqrt(2))
     assert both.pairs[0].loss == {"epsilon": pytest.approx(expected), "delta": 1e-6}
-
-
-def test_noise_on_a_margin_is_measured_in_its_answers():
     frame = {"county": ["A", "B"], "education": ["Low", "High"], "sex": ["f", "m"]}
     table = np.arange(8).reshape(2, 2, 2)
     asked = Margins(frame, ["county", "education"])
@@ -281,7 +278,7 @@ def test_group_privacy_never_states_a_delta_above_one():
     assert far.pairs[-1].loss == {"epsilon": 1200.0, "delta": 1.0}
 
 
-def test_correlated_gaussians_are_put_together_exactly():
+def test_correlated_gaussians_are_put_together_exactly_and_rows_that_are_not_exact_say_so():
     made = m.CorrelatedGaussian(BOTH_MARGINS, epsilon=1.0, delta=1e-6)
     one, other = (made.release(np.arange(9).reshape(3, 3), np.random.default_rng(seed)) for seed in (1, 2))
     guarantee = compose(one, other).guarantee
@@ -301,25 +298,6 @@ def test_correlated_gaussians_are_put_together_exactly():
     # The figure: at the delta that three steps led to.
     mu = math.sqrt(sum(squares))
     assert gaussian_epsilon(2.22e-5, 1.0, mu) == pytest.approx(2.82, abs=0.01)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_row_of_a_composition_is_looser_than_the_rows_of_the_releases(seed: int):
-    running = LinearQuery(SQUARE, np.tri(9, dtype=int), list("abcdefghi"))
-    asked = [Identity(SQUARE) + BOTH_MARGINS, Margins(SQUARE, ["row", "column"]), running]
-    rng = np.random.default_rng(seed)
-    chosen = zip(rng.integers(3, size=2), rng.integers(3, size=2), strict=True)
-    makers = (m.ExtendedLaplace, 0.4), (m.KNorm, 0.3), (m.ProjectedLaplace, 0.7)
-    made = [makers[i][0](BOTH_MARGINS, epsilon=makers[i][1], query=asked[j]) for i, j in chosen]
-    guarantee = compose(*(own.release(np.arange(9).reshape(3, 3), rng=k) for k, own in enumerate(made))).guarantee
-    for name in ("2x2 move", "3-cycle"):
-        of = DIFFERENCES[name].relation
-        stated = sum(row.loss["epsilon"] for own in made for row in own.guarantee.pairs if row.relation.startswith(of))
-        [total] = [row.loss["epsilon"] for row in guarantee.pairs if row.relation.startswith(of)]
-        assert total <= stated * (1.0 + 1e-9)
-
-
-def test_rows_are_exact_or_say_that_they_are_not():
     exact_rows = compose(lattice(COUNTY, 0.25), lattice(EDUCATION, 0.5)).guarantee
     assert not any(row.relation.endswith(BOUNDS["upper"]) for row in exact_rows.pairs)
     # The largest log ratio of both laws together, over all noise that keeps both margins: 0.75 times l1.
@@ -336,6 +314,22 @@ def test_rows_are_exact_or_say_that_they_are_not():
     neighbours = compose(gaussian(COUNTY, 1, mu=0.3), gaussian(EDUCATION, 2, mu=0.4)).guarantee
     assert "in what the joint invariants leave free, at most:" in neighbours.pairs[0].relation
     assert not neighbours.pairs[1].relation.endswith(BOUNDS["upper"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_row_of_a_composition_is_looser_than_the_rows_of_the_releases(seed: int):
+    running = LinearQuery(SQUARE, np.tri(9, dtype=int), list("abcdefghi"))
+    asked = [Identity(SQUARE) + BOTH_MARGINS, Margins(SQUARE, ["row", "column"]), running]
+    rng = np.random.default_rng(seed)
+    chosen = zip(rng.integers(3, size=2), rng.integers(3, size=2), strict=True)
+    makers = (m.ExtendedLaplace, 0.4), (m.KNorm, 0.3), (m.ProjectedLaplace, 0.7)
+    made = [makers[i][0](BOTH_MARGINS, epsilon=makers[i][1], query=asked[j]) for i, j in chosen]
+    guarantee = compose(*(own.release(np.arange(9).reshape(3, 3), rng=k) for k, own in enumerate(made))).guarantee
+    for name in ("2x2 move", "3-cycle"):
+        of = DIFFERENCES[name].relation
+        stated = sum(row.loss["epsilon"] for own in made for row in own.guarantee.pairs if row.relation.startswith(of))
+        [total] = [row.loss["epsilon"] for row in guarantee.pairs if row.relation.startswith(of)]
+        assert total <= stated * (1.0 + 1e-9)
 
 
 def test_a_composition_composes_by_its_rows_and_a_projected_neighbour_may_lose_less_than_was_asked_for():

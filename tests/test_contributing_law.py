@@ -61,7 +61,7 @@ def test_the_loss_is_the_largest_log_ratio_of_the_mass_and_releases_are_composed
     assert substitution.loss["epsilon"] == pytest.approx(2.0 * names["mechanism"].epsilon)
 
 
-def test_the_posterior_is_that_of_enumeration(names):
+def test_the_posterior_is_that_of_enumeration_and_the_picture_shows_the_mass(names):
     release, tree = names["release"], names["posterior"]
     x, law = np.arange(60), names["mechanism"].law
     for cell, y in enumerate(release.measurements[0].values):
@@ -72,9 +72,6 @@ def test_the_posterior_is_that_of_enumeration(names):
         draws = tree["posterior"]["x"].values[..., cell]
         assert_mean(draws, mean, math.sqrt(float(probability @ (x - mean) ** 2)), f"cell {cell}")
     assert tree["fiber"].attrs["proved"] == 1  # `full_support`: the noise forbids no table
-
-
-def test_the_picture_shows_the_mass(names):
     axes = names["picture"].axes[0]
     assert axes.get_ylabel() == "probability"
     heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches}

@@ -81,7 +81,7 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten):
     assert not convolved(compose(released(normal, 1), released(normal, 2), at_delta=AT))
 
 
-def test_other_noise_is_the_worst_of_its_loss():
+def test_other_noise_is_the_worst_of_its_loss_and_discrete_normal_noise_by_its_masses():
     # Lattice noise by its epsilon at a 2x2 move, 4 x 0.25; normal noise exactly, mu = 2 / sigma: what is larger is refused.
     pure = released(m.LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25), 1)
     normal = released(m.ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6), 2)
@@ -100,9 +100,6 @@ def test_other_noise_is_the_worst_of_its_loss():
     assert by_sums.loss["delta"] == pytest.approx(AT)
     assert upper < by_sums.loss["epsilon"] - 0.01
     assert "upper bound" in row.relation
-
-
-def test_discrete_normal_noise_by_its_masses():
     # rho alone gives an epsilon by a bound. The loss of n answers moved by one is (2 T - n) / (2 sigma^2), T the sum of the noise.
     own = m.DiscreteGaussian(NOTHING, rho=0.02)
     both = compose(*[released(own, k) for k in range(4)], at_delta=AT)
@@ -271,7 +268,7 @@ def test_statistics_of_which_one_mechanism_is_known_state_no_less_than_that(abou
         replace(both, mechanism=described, guarantee=small).check_stated()
 
 
-def test_rows_of_earlier_versions_add_up_and_a_row_may_state_fewer_losses():
+def test_rows_of_earlier_versions_add_up_and_rows_may_state_fewer_losses_or_be_fewer():
     earlier = {own: m.LatticeGaussian(TOTAL, epsilon=own, delta=1e-6)._earlier_rows() for own in (1.0, 0.7)}
     parts = [stating(gaussian(epsilon, 1), pairs=rows) for epsilon, rows in earlier.items()]
     assert all(part.guarantee.pairs for part in parts)
@@ -280,9 +277,6 @@ def test_rows_of_earlier_versions_add_up_and_a_row_may_state_fewer_losses():
     first, second, *rest = released.guarantee.pairs
     fewer = replace(second, loss={name: value for name, value in second.loss.items() if name != "rho"})
     stating(released, pairs=(first, fewer, *rest)).check_stated()
-
-
-def test_totals_of_releases_that_state_fewer_rows_are_read():
     for of in (
         lambda loss: m.ProjectedGaussian(BOTH, rho=loss),
         lambda loss: m.ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),

@@ -17,7 +17,7 @@ TABLE = xr.DataArray(np.arange(6).reshape(3, 2), dims=list(LABELS), coords=LABEL
 GROUPED = Frame.of({**LABELS, "state": ("county", ["x", "x", "y"])})
 
 
-def test_a_frame_has_a_shape_cells_and_coordinates():
+def test_a_frame_has_a_shape_cells_and_labels_from_whatever_has_them_by_which_values_are_matched():
     assert FRAME.dims == ("county", "education")
     assert (FRAME.shape, FRAME.size) == ((3, 2), 6)
     assert FRAME.coords == LABELS
@@ -29,9 +29,6 @@ def test_a_frame_has_a_shape_cells_and_coordinates():
     assert GROUPED.data_array(TABLE.values, "noisy").coords["state"].values.tolist() == ["x", "x", "y"]
     assert GROUPED.same_cells(FRAME)
     assert GROUPED != FRAME
-
-
-def test_labels_are_read_from_whatever_has_them_and_values_are_matched_by_them():
     plain = {"county": np.array(LABELS["county"]), "education": ("Low", "High")}
     for source in (FRAME, TABLE, TABLE.to_dataset(name="counts"), TABLE.to_pandas(), TABLE.to_series(), plain):
         assert Frame.of(source) == FRAME

@@ -57,15 +57,12 @@ def test_the_command_line_answers_without_numpy():
     assert loaded_after(statements, (*HEAVY, "numpy", "pandas", "scipy", "xarray", "numba", "matplotlib")) == set()
 
 
-def test_every_public_name_is_listed():
+def test_every_public_name_is_listed_and_what_the_pages_name_is_reachable_and_a_misspelt_name_is_not():
     assert dir(bayesdp) == sorted(bayesdp.__all__)
     bayesdp.privacy  # noqa: B018  loads submodules, which are listed no more for that
     assert dir(bayesdp) == sorted(bayesdp.__all__) == sorted({*bayesdp._HOME, *bayesdp._SUBMODULES, "__version__"})
     for purpose in _wiring._PLACES:
         assert callable(_wiring.connected(purpose)), purpose
-
-
-def test_what_the_pages_name_is_reachable_and_a_misspelt_name_is_not():
     pages = [ROOT / "README.md", *(page for page in (ROOT / "docs").rglob("*.md") if "made" not in page.parts)]
     named = [re.findall(r"\b(?:bdp|bayesdp)((?:\.[A-Za-z_]\w*)+)", page.read_text(encoding="utf-8")) for page in pages]
     for name in {own for names in named for own in names}:

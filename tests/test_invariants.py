@@ -203,7 +203,7 @@ def helmert_axes(levels):
     return axes
 
 
-def test_echelon_coordinates_against_rational_arithmetic():
+def test_coordinates_against_rational_arithmetic():
     """Of a total, of rows of which the last is a sum of the others, of random ones, and of two that are nearly alike."""
     redundant = [[0, 3, -7, 11, 2, 0], [5, 0, 4, -9, 0, 1], [5, 3, -3, 2, 2, 1]]
     alike = [[0, 0, 1, 1000, 1, 1, 1], [0, 0, 1, 1001, 1, 1, 1]]
@@ -213,10 +213,6 @@ def test_echelon_coordinates_against_rational_arithmetic():
         assert invariants.coordinate_rule == "echelon-1"
         ours = invariants.from_coordinates(np.eye(invariants.dimension))
         np.testing.assert_allclose(ours, echelon_axes(matrix), rtol=0, atol=1e-9)
-
-
-def test_helmert_coordinates_against_rational_arithmetic():
-    """The classes of "pair" are numbered as their labels appear: 1, then 0."""
     rows, columns = [[0, 0, 0], [0, 1, 2]], [[0] * 4, [0, 1, 2, 3]]
     for query, *levels in (
         (Margins(PAIRED, ["a"], ["b"]), rows, columns),

@@ -34,19 +34,10 @@ def run(page, *changes):
     return names
 
 
-def test_the_ten_lines_run_shorter(capsys):
+def test_the_ten_lines_and_the_examples_of_the_pages_on_calibration_and_designs_run_shorter(capsys):
     run("README.md", ("draws=500, tune=500, chains=4", "draws=40, tune=60, chains=2"))
     assert "[18. 24. 13.]" in capsys.readouterr().out  # the exact rows, kept by every draw
     assert len(README) < 5000
-
-
-@pytest.mark.system
-def test_the_ten_lines_converge_and_semi_k_norm_noise_is_exact_for_10_x_10():
-    assert run("README.md")["posterior"]["diagnostics"].attrs["converged"] == 1
-    assert m.SemiKNorm(both(10, 10), 1.0).guarantee.sampler == EXACT_SAMPLER
-
-
-def test_the_examples_of_the_pages_on_calibration_and_designs_run(capsys):
     run("docs/CALIBRATION.md")
     assert capsys.readouterr().out == "True\n"
     result = run("docs/how-to/design-a-release.md", ("draws=300", "draws=150"))["result"]
@@ -55,6 +46,12 @@ def test_the_examples_of_the_pages_on_calibration_and_designs_run(capsys):
     widths = result.data["width"].sel(probability=0.95, question="people in Alpha").values
     assert widths[0] > widths[1] > widths[2] == 0.0  # exact counties leave nothing to ask
     assert "counties exact, 0.25" in capsys.readouterr().out
+
+
+@pytest.mark.system
+def test_the_ten_lines_converge_and_semi_k_norm_noise_is_exact_for_10_x_10():
+    assert run("README.md")["posterior"]["diagnostics"].attrs["converged"] == 1
+    assert m.SemiKNorm(both(10, 10), 1.0).guarantee.sampler == EXACT_SAMPLER
 
 
 def test_the_files_and_targets_that_pages_name_exist():

@@ -78,7 +78,12 @@ def test_labels_go_through_the_csv_module(texts):
     assert not obeyed(file.getvalue())
 
 
-def test_formulas_are_text_in_csv_and_numbers_and_most_labels_stay():
+def test_columns_of_a_terminal_and_formulas_are_text_in_csv_where_most_labels_stay():
+    widths = {"Beta": 4, "東京": 4, "ｶﾞ": 2, "e\u0301": 1, "القاهرة": 7, "\uff21": 2}
+    for text, columns in widths.items():
+        assert width(text) == columns
+        assert width(aligned(text, 10)) == width(aligned(text, 10, right=True)) == 10
+        assert aligned(text, 1) == text
     for prefix in ("=", "+", "-", "@", "\t=", "\r=", " =", "\uff1d", "\uff0b", "\uff0d", "\uff20"):
         assert csv_label(f"{prefix}cmd|' /C calc'!A0")[0] == "'", prefix
     assert {csv_label(label)[0] for label in COMPUTED[:-1]} == {"'"}
@@ -88,14 +93,6 @@ def test_formulas_are_text_in_csv_and_numbers_and_most_labels_stay():
     for cell in ("'\\", "'\\q", "'\\x1", "'a\\u12"):  # not written so
         with pytest.raises(ValueError, match="begins no escape"):
             label_of_csv(cell)
-
-
-def test_columns_of_a_terminal():
-    widths = {"Beta": 4, "東京": 4, "ｶﾞ": 2, "e\u0301": 1, "القاهرة": 7, "\uff21": 2}
-    for text, columns in widths.items():
-        assert width(text) == columns
-        assert width(aligned(text, 10)) == width(aligned(text, 10, right=True)) == 10
-        assert aligned(text, 1) == text
 
 
 def test_numbers_in_a_range_arrays_of_whole_numbers_and_totals_beyond_int64():

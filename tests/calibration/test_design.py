@@ -126,7 +126,7 @@ def test_losses_are_at_a_difference_that_all_invariants_leave_free_and_as_rho_or
     assert found.values == dict.fromkeys(losses, math.inf)
 
 
-def test_summaries_by_hand_and_seeds():
+def test_summaries_by_hand_and_chains_and_noise_that_are_not_sure_are_counted():
     draws = np.arange(1.0, 101.0).reshape(2, 50)
     assert row_of(4.0, draws, [0.5, 0.9]).tolist() == [4.0, 50.5, 25.0, 75.0, 5.0, 95.0]
     assert np.isnan(row_of(4.0, np.where(draws == 3.0, np.inf, draws), [0.5])).all()
@@ -147,10 +147,6 @@ def test_summaries_by_hand_and_seeds():
     assert two["width"].values.tolist() == [[2.0, 10.0]]
     assert len({_rng(4, k, number).integers(2**62) for k in range(3) for number in range(5)}) == 15
     assert len({_seed(4, 0), *(_seed(4, 2, k) for k in range(5))}) == 6
-
-
-def test_chains_and_noise_that_are_not_sure_are_counted():
-    """Three posteriors, of which the second did not converge and the third failed; two releases together, one by a chain."""
 
     def posterior(count, converged):
         x = xr.DataArray(np.full((2, 9, 2), count), dims=("chain", "draw", "county"), coords=LABELS)

@@ -37,7 +37,7 @@ def _same(found, fits, names=tuple(RELEASES)):
 TREE = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 500)))})})
 
 
-def test_a_damaged_posterior_is_refused_by_name(tmp_path):
+def test_a_damaged_posterior_is_refused_by_name_and_its_folder_left_as_it_was(tmp_path, monkeypatch):
     """It was a KeyError of the HDF5 library, which in a mapping means that there is no such fit."""
     path = tmp_path / "000000.nc"
     TREE.to_netcdf(path, engine="h5netcdf")
@@ -55,6 +55,27 @@ def test_a_damaged_posterior_is_refused_by_name(tmp_path):
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"there is no file.*000000\.nc"):
         found["one"]
+
+    def made(self, number):
+        return {"number": number, "name": self.names[number], "tree": TREE}
+
+    monkeypatch.setattr(_Fit, "__call__", made)
+    folder = tmp_path / "fits"
+    run = partial(fit_many, RELEASES, models.build_pair, path=folder, **QUICK)
+    run()
+    first = folder / "000000.nc"
+    whole = first.read_bytes()
+    first.write_bytes(whole[: len(whole) // 2])
+    (folder / "000001.nc").unlink()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ValueError, match=r"000000\.nc: the file is truncated.*remove this file"):
+        run()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    first.unlink()
+    with (folder / "journal.jsonl").open("a") as journal:
+        journal.write('{"number": 0, "name": "State 0", "file": "000000.nc"}\n{"number": 1, "na')
+    assert len(run()) == 3
+    assert (folder / "journal.jsonl").read_text().endswith('"file": "000000.nc"}\n')
 
 
 @pytest.mark.system
@@ -78,31 +99,6 @@ def test_posteriors_by_name_are_those_of_their_releases_in_files_and_after_a_sto
     two = {name: RELEASES[name] for name in ("State 0", "State 1")}
     with pytest.raises(ValueError, match="is of another run: its names"):
         fit_many(two, models.build_pair, path=folder, **QUICK)
-
-
-def test_a_folder_that_is_refused_is_left_as_it_was(tmp_path, monkeypatch):
-    """A posterior was added before the damaged one was found. Journals had a line for each file, and go on."""
-
-    def made(self, number):
-        return {"number": number, "name": self.names[number], "tree": TREE}
-
-    monkeypatch.setattr(_Fit, "__call__", made)
-    folder = tmp_path / "fits"
-    run = partial(fit_many, RELEASES, models.build_pair, path=folder, **QUICK)
-    run()
-    first = folder / "000000.nc"
-    whole = first.read_bytes()
-    first.write_bytes(whole[: len(whole) // 2])
-    (folder / "000001.nc").unlink()
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(ValueError, match=r"000000\.nc: the file is truncated.*remove this file"):
-        run()
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    first.unlink()
-    with (folder / "journal.jsonl").open("a") as journal:
-        journal.write('{"number": 0, "name": "State 0", "file": "000000.nc"}\n{"number": 1, "na')
-    assert len(run()) == 3
-    assert (folder / "journal.jsonl").read_text().endswith('"file": "000000.nc"}\n')
 
 
 def picky(flag, kill, release):
@@ -132,7 +128,7 @@ def test_failures_and_killed_workers_are_listed_and_tried_again(fits, tmp_path, 
     _same(found, fits)
 
 
-def test_what_is_refused(tmp_path, unwritable):
+def test_what_is_refused_and_progress_counts_what_came_and_what_failed(tmp_path, unwritable, monkeypatch, capsys):
     (tmp_path / "file").touch()
     for given, more, error, message in (
         ({}, {}, ValueError, "releases must be a mapping"),
@@ -144,9 +140,6 @@ def test_what_is_refused(tmp_path, unwritable):
     ):
         with pytest.raises(error, match=message):
             fit_many(given, models.build_pair, **{**QUICK, **more})
-
-
-def test_progress_counts_what_came_and_what_failed(monkeypatch, capsys):
     monkeypatch.setattr("bayesdp.inference.runs.running._FIRST", 0.0)
     records = [{"number": 0, "error": "no"}, {"number": 1}, {"number": 2}]
     for show, said in ((True, "fits: 3 of 5 done (60%), 0:00:00 passed, 1 failed\n"), (False, "")):
@@ -189,7 +182,7 @@ def test_draws_are_those_of_a_new_model_and_nothing_is_compiled_anew(case):
 
 
 @pytest.mark.system
-def test_two_releases_of_one_kind_do_not_change_places():
+def test_two_releases_of_one_kind_do_not_change_places_and_functions_of_the_same_inputs_are_told_apart():
     mechanism = bdp.mechanisms.TruncatedLaplace(1.0, 0.1, (0.0, 1.0))
     pairs = [tuple(mechanism.release(value, rng=seed) for value in (0.1, 0.9)) for seed in (1, 2)]
 
@@ -205,6 +198,14 @@ def test_two_releases_of_one_kind_do_not_change_places():
         assert refit.reused is reused
         for k, name in zip(order, ("noisy", "noisy_2"), strict=True):
             assert model[f"{name}_published"].get_value().item() == float(pairs[1][k].values)
+    case = Case("lattice Laplace, l1", "Poisson, gamma rate", "total")
+    one, other = (case.simulate(np.random.default_rng(seed))[1] for seed in (1, 2))
+    frozen = Refit(case.build_model, one).model(other)
+    [rate] = [value for value in frozen.value_vars if value.name.startswith("rate")]
+    values = [compiled(frozen, [factor * rate], {})[0](np.array(1.5))[0] for factor in (2.0, 3.0, 2.0)]
+    assert [float(value) for value in values] == [3.0, 4.5, 3.0]
+    both = compiled(frozen, [2.0 * rate, 3.0 * rate], {})[0](np.array(1.5))
+    assert [float(value) for value in both] == [3.0, 4.5]
 
 
 def test_a_model_that_depends_on_the_numbers_is_built_each_time():
@@ -219,15 +220,3 @@ def test_a_model_that_depends_on_the_numbers_is_built_each_time():
         assert refit.reused is reused
         assert np.array_equal(model["noisy_published"].get_value(), second.measurements[0].values)
         assert np.all(model["exact_published"].get_value() == second.exact[0].values)
-
-
-@pytest.mark.system
-def test_functions_of_the_same_inputs_are_told_apart():
-    case = Case("lattice Laplace, l1", "Poisson, gamma rate", "total")
-    one, other = (case.simulate(np.random.default_rng(seed))[1] for seed in (1, 2))
-    frozen = Refit(case.build_model, one).model(other)
-    [rate] = [value for value in frozen.value_vars if value.name.startswith("rate")]
-    values = [compiled(frozen, [factor * rate], {})[0](np.array(1.5))[0] for factor in (2.0, 3.0, 2.0)]
-    assert [float(value) for value in values] == [3.0, 4.5, 3.0]
-    both = compiled(frozen, [2.0 * rate, 3.0 * rate], {})[0](np.array(1.5))
-    assert [float(value) for value in both] == [3.0, 4.5]

@@ -21,7 +21,7 @@ def path(tmp_path):
     return tmp_path / "run.jsonl"
 
 
-def test_another_file_run_or_folder_is_refused_and_left_alone(path, unwritable):
+def test_what_was_written_is_read_again_but_another_file_run_or_folder_is_refused_and_left_alone(path, unwritable):
     for content in (b"my notes", b"hello\n", b"[1]\n", json.dumps({"format": "other"}).encode() + b"\n"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="is not a file of this kind"):
@@ -35,6 +35,14 @@ def test_another_file_run_or_folder_is_refused_and_left_alone(path, unwritable):
         Journal(path.parent / "nowhere" / "run.jsonl", ABOUT)
     with pytest.raises(PermissionError):
         Journal(unwritable / "run.jsonl", ABOUT)
+    odd = {"number": 2, "ranks": {"x": float("nan"), "y": 0.5}, "seconds": float("inf")}
+    failed, died = {"number": 3, "error": "ValueError: no"}, {"number": 4, "error": "its process died", "again": True}
+    journal = Journal(path, ABOUT, RECORD)
+    for own in (GOOD[1], GOOD[0], odd, failed, died):
+        journal.add(own)
+    found = Journal(path, ABOUT, RECORD).records
+    assert list(found) == [1, 0, 2, 3]
+    assert (found[0], found[3]) == (GOOD[0], failed)
 
 
 def journal_with(path, *lines):
@@ -44,17 +52,6 @@ def journal_with(path, *lines):
     with path.open("ab") as file:
         file.write(b"".join(lines))
     return before
-
-
-def test_what_was_written_is_read_again_and_a_dead_process_is_tried_again(path):
-    odd = {"number": 2, "ranks": {"x": float("nan"), "y": 0.5}, "seconds": float("inf")}
-    failed, died = {"number": 3, "error": "ValueError: no"}, {"number": 4, "error": "its process died", "again": True}
-    journal = Journal(path, ABOUT, RECORD)
-    for own in (GOOD[1], GOOD[0], odd, failed, died):
-        journal.add(own)
-    found = Journal(path, ABOUT, RECORD).records
-    assert list(found) == [1, 0, 2, 3]
-    assert (found[0], found[3]) == (GOOD[0], failed)
 
 
 @pytest.mark.parametrize(

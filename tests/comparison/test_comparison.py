@@ -23,7 +23,7 @@ def test_p_values_of_a_right_sampler_are_uniform():
     assert stats.kstest(near, "uniform").pvalue > 1e-3
 
 
-def test_a_shifted_or_wider_law_is_noticed():
+def test_a_shifted_or_wider_law_is_noticed_also_of_vectors():
     assert draws_pvalue(RNG_DRAWS, K, MASS) > 1e-4
     assert draws_pvalue(RNG_DRAWS, K, MASS, complete=True) > 1e-4
     for wrong in (np.roll(MASS, 1), probabilities(-np.abs(K) / 2.5), probabilities(-(K**2) / 12.0)):
@@ -32,9 +32,6 @@ def test_a_shifted_or_wider_law_is_noticed():
         assert chi_square_pvalue(counts, 4000 * wrong, pool="neighbours") < 1e-9
     assert draws_pvalue(np.append(RNG_DRAWS, 99), K, MASS, complete=True) == 0.0
     assert draws_pvalue(np.append(RNG_DRAWS, [99] * 80), K, MASS) < 1e-9  # 80 draws elsewhere, next to none expected
-
-
-def test_vectors_are_listed_and_compared_as_wholes():
     assert box(1, 2).tolist() == [[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)]
     tried = [own for own in box(3, 3).tolist() if own[0] + own[1] + 2 * own[2] == 0]
     found = [own for own in lattice_points(np.array([[1, 1, 2]]), 3).tolist() if max(map(abs, own)) <= 3]
@@ -68,7 +65,7 @@ def test_one_bin_is_an_error_and_a_law_that_is_nearly_certain_is_compared_elsewh
             chi_square_pvalue([50, 50], [45.0, 45.0], pool=pool)
 
 
-def test_total_variation_keeps_its_rate_by_effective_draws():
+def test_total_variation_keeps_its_rate_by_effective_draws_and_means_and_variances_are_compared():
     """The limit is on the safe side: at a stated rate of 5%, 2,000 samples have no more alarms than 5%."""
     rng, law = np.random.default_rng(4), np.array([0.5, 0.3, 0.15, 0.05])
     limit = variation_limit(law, 200, 0.05)
@@ -88,9 +85,6 @@ def test_total_variation_keeps_its_rate_by_effective_draws():
     assert effective_size(sticky, law) < 800
     assert effective_size(sticky.reshape(-1), law) == 8000
     assert_close_in_variation(sticky, law, rate=1e-4, largest=0.3)
-
-
-def test_means_and_variances():
     rng = np.random.default_rng(6)
     draws = rng.laplace(size=(20_000, 3))
     assert_moments(draws, 0.0, 2.0, rate=1e-6)

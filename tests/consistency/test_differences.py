@@ -44,7 +44,7 @@ def contradicting(one, other, level=1e-6):
     return worst.told if worst.too_far < level / len(told) else None
 
 
-def test_tails_of_sums_of_noise_are_those_of_their_laws():
+def test_tails_of_sums_of_noise_are_those_of_their_laws_in_bins_if_real_also_if_rounded():
     b, q = 2.5, np.exp(-1 / 2.5)
     mass = (1 - q) / (1 + q) * q ** np.abs(np.arange(-400, 401))
     two, at = np.convolve(mass, mass), np.abs(np.arange(-800, 801))
@@ -55,9 +55,22 @@ def test_tails_of_sums_of_noise_are_those_of_their_laws():
     for found, exact in ((tails(N.Laplace(1.0), b, b), laplace), (tails(N.Gaussian(1.0), 3.0, 4.0), normal)):
         assert np.all(found >= np.maximum(exact, 0) * (1 - 1e-9))  # never smaller: bounds
         np.testing.assert_allclose(found[:4], exact[:4], rtol=0.1)
+    values = np.full((8, 2), np.pi / 1e3)
+    [group] = law_check([bdp.Measured(CELLS, values + k, N.Gaussian(3.0)) for k in (0.0, 1.0)], []).groups
+    edges = (np.arange(-8, 8) + 0.5) / 2
+    exact = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)
+    np.testing.assert_allclose(group.expected, 16 * exact, rtol=1e-3, atol=1e-6)
+    assert group.spread == pytest.approx(1 / 18)
+    # Whole numbers under a standard deviation of 3, many, and one sum that agrees with an exact one, are no false alarm.
+    law, query = N.Gaussian(3.0), bdp.Identity({"area": [f"a{i}" for i in range(20_000)]})
+    drawn = np.round(law.draw(np.random.default_rng(5), (2, 20_000)))
+    [group] = law_check([bdp.Measured(query, own, law) for own in drawn], []).groups
+    assert group.pvalue > 0.01
+    cells = bdp.Measured(bdp.Identity(AREAS), COUNTS * 1.0, law)
+    assert law_check([cells], [bdp.Exact(bdp.Totals(AREAS), COUNTS.sum())]).warning is None
 
 
-def test_arrays_of_scales_and_answers_that_were_not_published():
+def test_arrays_of_scales_answers_that_were_not_published_and_what_bounded_laws_cannot_have_given():
     scales = np.exp(np.random.default_rng(1).uniform(0, 3, (8, 2)))
     law = N.DiscreteGaussian(sigma=scales)
     x = np.random.default_rng(2).poisson(50.0, (8, 2))
@@ -73,6 +86,23 @@ def test_arrays_of_scales_and_answers_that_were_not_published():
     one = bdp.Measured(query, LAW.draw(rng, (400,), location=x), LAW)
     other = bdp.Measured(query, LAW.draw(rng, (400,), location=x + rng.choice([-8, 8], 400)), LAW)
     assert contradicting([one], [other]) is not None
+    law = N.RandomRounding(3)
+    x = np.where(np.arange(16).reshape(8, 2) == 2, 36, 30)
+    with pytest.raises(ValueError, match=r"county=c1, sex=f 30 and 36 \(impossible\)"):
+        bdp.compose(release(np.full((8, 2), 30), law), release(x, law))
+    exact = bdp.Release.from_published(LABELS, exact=[bdp.Exact(bdp.Margins(LABELS, ["county"]), [60] * 8)])
+    with pytest.raises(ValueError, match=r"county=c1 66 and 60 \(impossible\)"):
+        bdp.compose(release(x, law), exact)
+    law = N.CellKey(max_deviation=2, variance=1.5)
+    totals = np.where(np.arange(15) == 4, 207, 200)  # three deviations of at most 2
+    cells = bdp.Measured(bdp.Identity(AREAS), np.full((15, 2), 100), law)
+    found = law_check([cells, bdp.Measured(BY_AREA, totals, law)], [])
+    assert found.pvalue == 0.0
+    assert found.worst[0] == ("area=a4", 200.0, 207.0, 0.0)
+    assert "area=a4 200 and 207" in found.warning
+    assert "(impossible)" in found.warning
+    possible = bdp.Measured(BY_AREA, np.minimum(totals, 206), law)
+    assert law_check([cells, possible], []).groups[0].impossible == 0
 
 
 COUNTS = np.random.default_rng(20).poisson(60, (15, 2))
@@ -118,27 +148,7 @@ def test_two_years_are_refused_by_compose_and_by_name_on_the_command_line(tmp_pa
     assert "warning: " in capsys.readouterr().err
 
 
-def test_what_bounded_laws_cannot_have_given_is_named():
-    law = N.RandomRounding(3)
-    x = np.where(np.arange(16).reshape(8, 2) == 2, 36, 30)
-    with pytest.raises(ValueError, match=r"county=c1, sex=f 30 and 36 \(impossible\)"):
-        bdp.compose(release(np.full((8, 2), 30), law), release(x, law))
-    exact = bdp.Release.from_published(LABELS, exact=[bdp.Exact(bdp.Margins(LABELS, ["county"]), [60] * 8)])
-    with pytest.raises(ValueError, match=r"county=c1 66 and 60 \(impossible\)"):
-        bdp.compose(release(x, law), exact)
-    law = N.CellKey(max_deviation=2, variance=1.5)
-    totals = np.where(np.arange(15) == 4, 207, 200)  # three deviations of at most 2
-    cells = bdp.Measured(bdp.Identity(AREAS), np.full((15, 2), 100), law)
-    found = law_check([cells, bdp.Measured(BY_AREA, totals, law)], [])
-    assert found.pvalue == 0.0
-    assert found.worst[0] == ("area=a4", 200.0, 207.0, 0.0)
-    assert "area=a4 200 and 207" in found.warning
-    assert "(impossible)" in found.warning
-    possible = bdp.Measured(BY_AREA, np.minimum(totals, 206), law)
-    assert law_check([cells, possible], []).groups[0].impossible == 0
-
-
-def test_differences_of_perturbed_counts_have_the_convolved_law():
+def test_differences_of_perturbed_counts_have_the_convolved_law_and_another_shape_is_found():
     """Against a sum over all deviations: a total minus two parts, uniform from -3 to 3 each."""
     cells = bdp.Measured(bdp.Identity(AREAS), np.full((15, 2), 50), UNIFORM)
     [group] = law_check([cells, bdp.Measured(BY_AREA, 100 + np.arange(15) - 7, UNIFORM)], []).groups
@@ -156,6 +166,13 @@ def test_differences_of_perturbed_counts_have_the_convolved_law():
     tails = [stats.binom.sf(0, 15, exact[half + k]) for k in (-7, 7)]  # one each, where .1 is expected
     assert group.shape == pytest.approx(min(1.0, 2 * len(exact) * min(tails)))
     assert group.pvalue == pytest.approx(min(1.0, 3 * min(group.single, group.large, group.shape)))
+    table, rng = {"area": [f"a{i}" for i in range(600)]}, np.random.default_rng(4)
+    other = N.TransitionTable([-2, 0, 2], [[0, 1, 0]] * 3 + [[0.5, 0, 0.5]], period=1)
+    query, x = bdp.Identity(table), rng.poisson(100, 600)
+    assert law_check(published(table, [query] * 2, x, UNIFORM, rng), []).pvalue > 0.01
+    found = law_check(published(table, [query] * 2, x, other, rng, UNIFORM), [])
+    assert found.pvalue < 1e-4
+    assert "spread otherwise" in found.warning
 
 
 @pytest.mark.parametrize("law", [N.RandomRounding(3), N.RandomRounding(5, [1 / 3, 1 / 3, 2 / 3, 2 / 3])], ids=str)
@@ -173,22 +190,6 @@ def test_rounding_is_bounded_over_all_remainders(law):
         assert mass.sum() == pytest.approx(1.0)
         assert all(mass[sums >= gap].sum() <= most + 1e-9 for gap, most in zip(gaps, bound, strict=True))
     assert bound[-1] < 1e-6
-
-
-def test_real_noise_is_binned_by_its_law_and_may_have_been_rounded():
-    values = np.full((8, 2), np.pi / 1e3)
-    [group] = law_check([bdp.Measured(CELLS, values + k, N.Gaussian(3.0)) for k in (0.0, 1.0)], []).groups
-    edges = (np.arange(-8, 8) + 0.5) / 2
-    exact = np.diff(stats.norm.cdf(edges), prepend=0.0, append=1.0)
-    np.testing.assert_allclose(group.expected, 16 * exact, rtol=1e-3, atol=1e-6)
-    assert group.spread == pytest.approx(1 / 18)
-    # Whole numbers under a standard deviation of 3, many, and one sum that agrees with an exact one, are no false alarm.
-    law, query = N.Gaussian(3.0), bdp.Identity({"area": [f"a{i}" for i in range(20_000)]})
-    drawn = np.round(law.draw(np.random.default_rng(5), (2, 20_000)))
-    [group] = law_check([bdp.Measured(query, own, law) for own in drawn], []).groups
-    assert group.pvalue > 0.01
-    cells = bdp.Measured(bdp.Identity(AREAS), COUNTS * 1.0, law)
-    assert law_check([cells], [bdp.Exact(bdp.Totals(AREAS), COUNTS.sum())]).warning is None
 
 
 def test_least_squares_are_those_of_dense_matrices():
@@ -291,7 +292,7 @@ def observed(release):
         bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(60.0), dims=release.dims))
 
 
-def test_a_wrong_sigma_is_said_by_observe_and_the_right_one_is_not():
+def test_a_wrong_sigma_is_said_by_observe_and_fit_hierarchy_and_the_right_one_is_not(monkeypatch):
     """4 is true: 15 noisy sums against exact ones."""
     said = {1.5: "The noise is larger than stated", 40.0: "less noise|less than noise of their own"}
     for sigma, words in said.items():
@@ -302,9 +303,6 @@ def test_a_wrong_sigma_is_said_by_observe_and_the_right_one_is_not():
         assert bdp.check_law(release).pvalue < 1e-4
     observed(noisy_release(LAW_4))  # warnings are errors
     assert bdp.check_law(noisy_release(LAW_4)).pvalue > 0.01
-
-
-def test_a_wrong_sigma_is_said_by_fit_hierarchy(monkeypatch):
     monkeypatch.setattr(PartContext, "budget", property(lambda _: 1 / 0))  # it is said before anything is compiled
     prior = bdp.hierarchies.priors.FixedNegativeBinomial(mean=60.0, shape=5.0)
     said = pytest.warns(bdp.PostProcessedWarning, match="not compatible with the stated law")
@@ -341,16 +339,6 @@ def test_totals_that_are_sums_of_published_cells_are_no_measurements_as_those_of
         bdp.Release.from_published(ONS, summed)
     with pytest.warns(bdp.PostProcessedWarning, match="are no measurements of their own"):
         observed(release)
-
-
-def test_another_shape_of_the_same_variance_is_found():
-    table, rng = {"area": [f"a{i}" for i in range(600)]}, np.random.default_rng(4)
-    other = N.TransitionTable([-2, 0, 2], [[0, 1, 0]] * 3 + [[0.5, 0, 0.5]], period=1)
-    query, x = bdp.Identity(table), rng.poisson(100, 600)
-    assert law_check(published(table, [query] * 2, x, UNIFORM, rng), []).pvalue > 0.01
-    found = law_check(published(table, [query] * 2, x, other, rng, UNIFORM), [])
-    assert found.pvalue < 1e-4
-    assert "spread otherwise" in found.warning
 
 
 def test_nothing_to_compare_several_releases_what_is_refused_and_the_table_words_and_picture():
