@@ -65,9 +65,7 @@ def names(cache):
     return sorted(path.suffix for path in cache.rglob("*") if path.is_file())
 
 
-def test_a_full_disk_is_told_once_and_work_goes_on_and_outside_of_the_context_numba_does_as_ever(
-    cache, tmp_path, caplog, monkeypatch
-):
+def test_a_full_disk_is_told_once_and_work_goes_on(cache, tmp_path, caplog):
     compiled(tmp_path, 1)
     with dispensable_caches(), files_of_at_most(100):
         plus = loaded(tmp_path)
@@ -78,6 +76,9 @@ def test_a_full_disk_is_told_once_and_work_goes_on_and_outside_of_the_context_nu
     assert names(cache) == []
     assert compiled(tmp_path, 1)(2) == 3
     assert names(cache) == [".nbc", ".nbi"]
+
+
+def test_outside_of_the_context_numba_does_as_ever(cache, tmp_path, monkeypatch):
     with dispensable_caches():
         pass
     with files_of_at_most(100), pytest.raises(OSError, match="File too large"):

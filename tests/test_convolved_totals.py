@@ -273,10 +273,10 @@ def test_rows_of_earlier_versions_add_up_and_rows_may_state_fewer_losses_or_be_f
     parts = [stating(gaussian(epsilon, 1), pairs=rows) for epsilon, rows in earlier.items()]
     assert all(part.guarantee.pairs for part in parts)
     bdp.compose(*parts).release.check_stated()
-    released = m.ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6).release(COUNTS, rng=1)
-    first, second, *rest = released.guarantee.pairs
+    own = released(m.ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6), 1, COUNTS)
+    first, second, *rest = own.guarantee.pairs
     fewer = replace(second, loss={name: value for name, value in second.loss.items() if name != "rho"})
-    stating(released, pairs=(first, fewer, *rest)).check_stated()
+    stating(own, pairs=(first, fewer, *rest)).check_stated()
     for of in (
         lambda loss: m.ProjectedGaussian(BOTH, rho=loss),
         lambda loss: m.ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),

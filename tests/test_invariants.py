@@ -204,7 +204,6 @@ def helmert_axes(levels):
 
 
 def test_coordinates_against_rational_arithmetic():
-    """Of a total, of rows of which the last is a sum of the others, of random ones, and of two that are nearly alike."""
     redundant = [[0, 3, -7, 11, 2, 0], [5, 0, 4, -9, 0, 1], [5, 3, -3, 2, 2, 1]]
     alike = [[0, 0, 1, 1000, 1, 1, 1], [0, 0, 1, 1001, 1, 1, 1]]
     for matrix in map(np.array, ([[1] * 5], redundant, RNG.integers(-30, 31, size=(4, 9)), alike)):

@@ -69,7 +69,6 @@ def wait_for(what: Callable[[], bool], seconds: float = 120.0) -> None:
 
 
 def killed(command: list[str], journal: Path, wanted: int) -> None:
-    """Start a driver, and kill it when so many simulations have ended; nothing of its session is left."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=ENVIRONMENT
     ) as process:

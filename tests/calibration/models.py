@@ -23,7 +23,6 @@ def simulate(rng):
 
 
 def build(release, law=None, exact=True):
-    """The right model, or one with another noise law, or without the exact total."""
     if law is not None or not exact:
         measured = release.measurements[0]
         swapped = bdp.Measured(measured.query, measured.values, law or measured.law)

@@ -68,7 +68,6 @@ NAMED = {
 
 
 def call(kind, path, **changed):
-    """As far as the journal; the simulations themselves all fail."""
     function, given, _ = CALLS[kind]
     try:
         function(**given | changed, path=path)

@@ -289,8 +289,6 @@ def test_a_table_that_was_made_consistent_is_refused_with_the_way_out_but_no_sma
 
 
 def test_the_chance_of_adding_up_is_a_bound_against_enumeration():
-    """Two cells and their total: P(total agrees) by a sum over all noises."""
-
     def chance(law):
         p = mass(law, np.arange(-40, 41))
         pairs = ((i, j) for i, j in product(range(81), repeat=2) if 0 <= i + j - 40 < 81)
