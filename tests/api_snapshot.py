@@ -1,12 +1,7 @@
 """The public interface as text: ``python -m tests.api_snapshot`` writes it to ``tests/data/api.txt``.
 
-A line for each public name, with the names, kinds and defaults of its parameters, and for each public method and property
-that the package defines itself. Annotations are left out: a type checker looks at them, and other words for the same type
-are no change of the interface. What PyMC, NumPy or Python define is left out as well, so that the text does not depend on
-their versions.
+A line for each public name, method and property that the package itself defines, with names, kinds and defaults of parameters.
 """
-
-from __future__ import annotations
 
 import enum
 import inspect
@@ -58,12 +53,11 @@ def _members(name: str, cls: type) -> Iterator[str]:
     """Public methods and properties of a class, also inherited ones, that the package defines."""
     seen: set[str] = set()
     for owner in cls.__mro__:
-        for own, member in vars(owner).items():
-            if own.startswith("_") or own in seen:
+        known, seen = seen, seen | vars(owner).keys()
+        for own in vars(owner).keys() - known if _ours(owner) else ():
+            if own.startswith("_"):
                 continue
-            seen.add(own)
-            if not _ours(owner):
-                continue
+            member = vars(owner)[own]
             plain = inspect.unwrap(getattr(member, "__func__", member))
             if inspect.isfunction(plain):
                 kind = {staticmethod: "static ", classmethod: "class "}.get(type(member), "")
@@ -74,10 +68,7 @@ def _members(name: str, cls: type) -> Iterator[str]:
 
 def _lines(name: str, thing: Any) -> Iterator[str]:
     if isinstance(thing, type):
-        made_by = next(
-            (own for own in thing.__mro__ if {"__init__", "__new__"} & vars(own).keys()),
-            object,
-        )
+        made_by = next((own for own in thing.__mro__ if {"__init__", "__new__"} & vars(own).keys()), object)
         if issubclass(thing, enum.Enum):
             yield f"{name}: enumeration {', '.join(thing.__members__)}"
         else:

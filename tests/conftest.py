@@ -1,9 +1,8 @@
 """What every test may use."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,3 +34,14 @@ def make_rng() -> MakeRng:
 def rng(make_rng: MakeRng) -> np.random.Generator:
     """A generator with a fixed seed, fresh in each test."""
     return make_rng(20220628)
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Path:
+    """A folder that nobody can write to, not even root, for whom modes of files mean nothing."""
+    closed = Path("/sys/kernel") if os.geteuid() == 0 else tmp_path / "closed"
+    if closed.parent == tmp_path:
+        closed.mkdir(mode=0o500)
+    elif not closed.is_dir():
+        pytest.skip("root can write anywhere on this system")
+    return closed

@@ -1,10 +1,7 @@
-"""Numbers and words of every law and mechanism, written down: ``python -m tests.golden`` writes them to ``tests/data/golden.json``.
+"""Numbers and words of every law and mechanism: ``python -m tests.golden`` writes them to ``tests/data/golden.json``.
 
-What rewrites the package must not change them. ``python -m tests.golden --compare`` compares bit for bit and exits with 1 where
-something differs; `test_golden` compares numbers to nine digits, as another processor rounds otherwise.
+With ``--compare`` it exits with 1 where a bit differs; tests compare numbers to nine digits, as another processor rounds otherwise.
 """
-
-from __future__ import annotations
 
 import json
 import sys
@@ -24,8 +21,6 @@ __all__ = ["PATH", "differences", "found", "law_golden", "law_names", "mechanism
 
 PATH = Path(__file__).with_name("data") / "golden.json"
 
-_DRAWS = 6
-
 
 def _plain(value: Any) -> Any:
     """As JSON has it: arrays as lists, infinities by name."""
@@ -35,13 +30,10 @@ def _plain(value: Any) -> Any:
         return [_plain(own) for own in value]
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
-    if isinstance(value, float) and not np.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def law_names() -> list[str]:
-    """Every registered law, and examples of other formulas of one."""
     return [*noise.law_names().split(", "), *variants()]
 
 
@@ -49,7 +41,7 @@ def law_golden(name: str) -> dict[str, Any]:
     """What a law of the contract says: parameters, seeded draws and their log-density, moments."""
     example = example_of(name)
     law: Any = example.law
-    drawn = law.draw(11, (3,), _DRAWS, example.kept, example.location)
+    drawn = law.draw(11, (3,), 6, example.kept, example.location)
     made = {
         "text": str(law),
         "description": law.describe(),
@@ -65,7 +57,6 @@ def law_golden(name: str) -> dict[str, Any]:
 
 
 def mechanism_names() -> list[str]:
-    """An example of each mechanism, by its class."""
     return sorted(mechanism_examples.instances())
 
 
@@ -74,22 +65,16 @@ def mechanism_golden(name: str) -> dict[str, Any]:
     made = mechanism_examples.instances()[name]
     parts = made.mechanisms if hasattr(made, "mechanisms") else (made,)
     guarantees = made.guarantees if hasattr(made, "guarantees") else [own.guarantee for own in parts]
-    return dict(
-        _plain(
-            {
-                "description": [own.describe() for own in parts],
-                "guarantees": [own.to_dict() for own in guarantees],
-                "text": [str(own).splitlines() for own in guarantees],
-                "noise": [
-                    own.noise(np.random.default_rng(11), 2) for own in parts if callable(getattr(own, "noise", None))
-                ],
-            }
-        )
-    )
+    described = {
+        "description": [own.describe() for own in parts],
+        "guarantees": [own.to_dict() for own in guarantees],
+        "text": [str(own).splitlines() for own in guarantees],
+        "noise": [own.noise(np.random.default_rng(11), 2) for own in parts if callable(getattr(own, "noise", None))],
+    }
+    return dict(_plain(described))
 
 
 def found() -> dict[str, Any]:
-    """Everything, as it is now."""
     return {
         "laws": {name: law_golden(name) for name in law_names()},
         "mechanisms": {name: mechanism_golden(name) for name in mechanism_names()},
@@ -97,13 +82,11 @@ def found() -> dict[str, Any]:
 
 
 def stored() -> dict[str, Any]:
-    """Everything, as it was written down."""
     return dict(json.loads(PATH.read_text(encoding="utf-8")))
 
 
 def differences(now: Any, then: Any, where: str = "", rtol: float = 0.0) -> Iterator[str]:
     """Where two values differ, numbers by more than `rtol` of them."""
-    numbers = (int, float)
     if isinstance(now, dict) and isinstance(then, dict):
         for key in sorted(now.keys() | then.keys()):
             if key not in now or key not in then:
@@ -113,12 +96,7 @@ def differences(now: Any, then: Any, where: str = "", rtol: float = 0.0) -> Iter
     elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
         for i, (one, other) in enumerate(zip(now, then, strict=True)):
             yield from differences(one, other, f"{where}/{i}", rtol)
-    elif (
-        isinstance(now, numbers)
-        and isinstance(then, numbers)
-        and not isinstance(now, bool)
-        and not isinstance(then, bool)
-    ):
+    elif {type(now), type(then)} <= {int, float}:
         if abs(now - then) > rtol * max(abs(now), abs(then)) + rtol:
             yield f"{where}: {now!r} now, {then!r} before"
     elif now != then:

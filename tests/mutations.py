@@ -1,11 +1,8 @@
 """Sixty faults in the package, and whether `make test` sees them: ``python -m tests.mutations [--tree PATH] [NUMBER ...]``.
 
-Each line of ``data/mutations.tsv`` is made in a copy of the tree, and the tests named there are run, but no slow ones and none of
-the system. Caught is what makes one of them fail. With ``--tree`` the same faults judge the tests of another checkout; of the files
-and folders of a line those are run that it has.
+Each line of ``data/mutations.tsv`` is made in a copy of the tree, and the tests named there are run, as far as they are there;
+with ``--tree`` those of another checkout.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
@@ -21,7 +18,6 @@ __all__ = ["Mutation", "mutations", "place_of"]
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_name("data") / "mutations.tsv"
-_SECONDS = 1800.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,6 @@ class Mutation:
 
 
 def mutations() -> list[Mutation]:
-    """The lines of the table."""
     lines = [line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [Mutation(tuple(tests.split()), old, new) for tests, old, new in lines]
 
@@ -42,12 +37,10 @@ def mutations() -> list[Mutation]:
 def place_of(mutation: Mutation, root: Path = ROOT) -> Path:
     """The file in which the text stands; ValueError unless it stands once in the package."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted((root / "bayesdp").rglob("*.py"))}
-    found = {
-        str(path.relative_to(root)): text.count(mutation.old) for path, text in texts.items() if mutation.old in text
-    }
+    found = {path: text.count(mutation.old) for path, text in texts.items() if mutation.old in text}
     if list(found.values()) != [1]:
         raise ValueError(f"{mutation.old!r} should stand once in bayesdp/, and stands in {found or 'no file'}")
-    return root / next(iter(found))
+    return next(iter(found))
 
 
 def _copied(tree: Path, to: Path) -> None:
@@ -67,9 +60,9 @@ def _fails(tests: tuple[str, ...], root: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(root)}
     command = [sys.executable, *"-m pytest -n0 -q -x --durations=0 -m".split(), "not slow and not system", *there]
     try:
-        ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=_SECONDS)
+        ran = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=1800.0)
     except subprocess.TimeoutExpired:
-        return f"no end within {_SECONDS:.0f} s"
+        return "no end within half an hour"
     if ran.returncode not in (0, 1):
         raise RuntimeError(f"pytest did not run: {(ran.stdout + ran.stderr)[-2000:]}")
     said = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
@@ -95,11 +88,8 @@ def main() -> int:
             failed = _fails(mutation.tests, root)
             path.write_text(text, encoding="utf-8")
             caught += bool(failed)
-            word = "caught  " if failed else "SURVIVED"
-            print(
-                f"{number:2d} {word} {time.monotonic() - begun:5.0f} s  {path.relative_to(root)}: {mutation.new}",
-                flush=True,
-            )
+            word, took = "caught  " if failed else "SURVIVED", time.monotonic() - begun
+            print(f"{number:2d} {word} {took:5.0f} s  {path.relative_to(root)}: {mutation.new}", flush=True)
             print(f"            {failed or ' '.join(mutation.tests)}", flush=True)
     print(f"{caught} of {len(chosen)} caught")
     return 0

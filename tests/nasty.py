@@ -1,7 +1,5 @@
 """Labels that somebody may have put into a file: a terminal obeys some, a spreadsheet computes some, some turn text around."""
 
-from __future__ import annotations
-
 import unicodedata
 
 OBEYED = [

@@ -1,7 +1,5 @@
 """Sums of a table with whole noise, as tests of hierarchies publish them, and which of the listed tables draws are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

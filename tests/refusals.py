@@ -1,7 +1,5 @@
 """Tests of what is refused: a call, and what the error says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

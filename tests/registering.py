@@ -1,7 +1,5 @@
 """Noise laws that a test module defines: registered while its tests run, and no longer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +11,7 @@ __all__ = ["only_here"]
 
 
 def only_here(*laws: type[Any]) -> Any:
-    """A fixture that registers laws for the tests of its module: other tests look at all registered laws.
-
-    Bind it to a name in the module, where laws are forgotten that defining them has registered.
-    """
+    """A fixture, to be bound to a name, that registers laws for the tests of its module alone: others look at all registered laws."""
     own = {law.name: law for law in laws}
     for name in own:
         registry._REGISTRY.pop(name)

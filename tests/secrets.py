@@ -1,7 +1,5 @@
 """Whether a confidential number shows in anything that an error leaves behind: its text, causes, context, notes, output."""
 
-from __future__ import annotations
-
 import re
 import traceback
 

@@ -1,7 +1,5 @@
 """Tests that take the mark `slow` from a list: single parameters of a test cannot have it in a decorator that all share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 __all__ = ["SLOW", "is_slow"]

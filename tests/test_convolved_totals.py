@@ -1,12 +1,9 @@
 """Totals of several releases: by convolution, and as files state them."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,18 +12,8 @@ from scipy.stats import binom
 
 import bayesdp as bdp
 from bayesdp import Exact, Margins, Measured, Release, Totals, compose
-from bayesdp.composition import Composition
+from bayesdp import mechanisms as m
 from bayesdp.invariants import Invariants
-from bayesdp.mechanisms import (
-    BoundaryInflatedLaplace,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    LatticeGaussian,
-    LatticeLaplace,
-    ProjectedGaussian,
-    SemiGaussian,
-    SemiNorm,
-)
 from bayesdp.noise import DiscreteLaplace as Noise
 from bayesdp.privacy import Difference, PairLoss, rho_to_epsilon
 from bayesdp.privacy.words import Conforming, Convolved, Neighbours, relation_from
@@ -38,37 +25,34 @@ NOTHING = Invariants((), LABELS)
 AT = 1e-6
 
 
-def rng(seed: int) -> np.random.Generator:
-    return np.random.default_rng(seed)
+def released(mechanism, seed, table=TABLE):
+    return mechanism.release(table, np.random.default_rng(seed))
 
 
-def convolved(both: Composition) -> dict[str, PairLoss]:
-    """The rows by convolution, by the kind of pairs."""
-    rows = [row for row in both.guarantee.pairs if isinstance(row.about, Convolved)]
-    return {
-        "neighbours" if isinstance(row.about.of, Neighbours) else row.about.of.difference.relation: row for row in rows
-    }
+def convolved(both):
+    rows = {row.about.of: row for row in both.guarantee.pairs if isinstance(row.about, Convolved)}
+    return {"neighbours" if isinstance(of, Neighbours) else of.difference.relation: rows[of] for of in rows}
 
 
-def delta_of(p: np.ndarray, losses: np.ndarray, at: float) -> float:
+def delta_of(p, losses, at):
     """The delta that a loss of the masses `p` has at an epsilon."""
     above = losses > at
     return float((p[above] * -np.expm1(at - losses[above])).sum())
 
 
 @pytest.fixture(scope="module")
-def ten() -> Composition:
-    own = DiscreteLaplace(NOTHING, epsilon=0.2)
-    return compose(*[own.release(TABLE, rng(k)) for k in range(10)], at_delta=AT)
+def ten():
+    own = m.DiscreteLaplace(NOTHING, epsilon=0.2)
+    return compose(*[released(own, k) for k in range(10)], at_delta=AT)
 
 
-def response_delta(epsilon: float, n: int, at: float) -> float:
+def response_delta(epsilon, n, at):
     k = np.arange(n + 1)
     truth = 1.0 / (1.0 + math.exp(-epsilon))
     return float(np.maximum(binom.pmf(k, n, truth) - math.exp(at) * binom.pmf(k, n, 1.0 - truth), 0.0).sum())
 
 
-def test_independent_noise_is_as_many_responses_as_answers_change(ten: Composition) -> None:
+def test_independent_noise_is_as_many_responses_as_answers_change(ten):
     # epsilon = 0.2 for a substitution is noise of rate 0.1 in two cells: ten releases are twenty randomised responses.
     rows = convolved(ten)
     substituted = next(row for name, row in rows.items() if name.startswith("one record moved"))
@@ -93,20 +77,20 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten: Compositi
     assert (ten.guarantee.kind, ten.guarantee.pairs[0].loss) == ("pure", {"epsilon": pytest.approx(2.0)})
     assert Release.from_dataset(ten.release.to_dataset()) == ten.release
     assert not convolved(compose(*ten.releases[:2]))
-    normal = ProjectedGaussian(Margins(LABELS, ["county"]), mu=0.3)
-    assert not convolved(compose(normal.release(TABLE, rng(1)), normal.release(TABLE, rng(2)), at_delta=AT))
+    normal = m.ProjectedGaussian(Margins(LABELS, ["county"]), mu=0.3)
+    assert not convolved(compose(released(normal, 1), released(normal, 2), at_delta=AT))
 
 
-def test_other_noise_is_the_worst_of_its_loss() -> None:
+def test_other_noise_is_the_worst_of_its_loss_and_discrete_normal_noise_by_its_masses():
     # Lattice noise by its epsilon at a 2x2 move, 4 x 0.25; normal noise exactly, mu = 2 / sigma: what is larger is refused.
-    pure = LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25).release(TABLE, rng(1))
-    normal = ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6).release(TABLE, rng(2))
+    pure = released(m.LatticeLaplace(Margins(LABELS, ["county"]), epsilon=0.25), 1)
+    normal = released(m.ProjectedGaussian(Margins(LABELS, ["education"]), epsilon=1.0, delta=1e-6), 2)
     both = compose(pure, normal, at_delta=AT)
     [row] = convolved(both).values()
     mu = 2.0 / normal.measurements[0].law.sigma
     truth = 1.0 / (1.0 + math.exp(-1.0))
 
-    def delta_at(e: float) -> float:
+    def delta_at(e):
         ends = ((truth, e - 1.0), (1.0 - truth, e + 1.0))
         return sum(w * float(ndtr(mu / 2 - x / mu) - math.exp(x) * ndtr(-mu / 2 - x / mu)) for w, x in ends)
 
@@ -116,17 +100,12 @@ def test_other_noise_is_the_worst_of_its_loss() -> None:
     assert by_sums.loss["delta"] == pytest.approx(AT)
     assert upper < by_sums.loss["epsilon"] - 0.01
     assert "upper bound" in row.relation
-
-
-def test_discrete_normal_noise_by_its_masses() -> None:
     # rho alone gives an epsilon by a bound. The loss of n answers moved by one is (2 T - n) / (2 sigma^2), T the sum of the noise.
-    own = DiscreteGaussian(NOTHING, rho=0.02)
-    both = compose(*[own.release(TABLE, rng(k)) for k in range(4)], at_delta=AT)
+    own = m.DiscreteGaussian(NOTHING, rho=0.02)
+    both = compose(*[released(own, k) for k in range(4)], at_delta=AT)
     row = convolved(both)["neighbours"]
-    release = both.releases[0]
-    sigma, n = release.measurements[0].law.sigma, 8
-    k = np.arange(-200, 201)
-    one = np.exp(-0.5 * (k / sigma) ** 2)
+    sigma, n = both.releases[0].measurements[0].law.sigma, 8
+    one = np.exp(-0.5 * (np.arange(-200, 201) / sigma) ** 2)
     one /= one.sum()
     masses = np.array([1.0])
     for _ in range(n):
@@ -140,12 +119,10 @@ def test_discrete_normal_noise_by_its_masses() -> None:
 
 
 @pytest.mark.parametrize("sigmas", [(2.0, 3.0), (0.9, 1.3)])
-def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas: tuple[float, float]) -> None:
+def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas):
     """Two releases of three cells with a total, against the masses of all lattice vectors and the product of their losses."""
-    labels = {"cell": list("abc")}
-    total = Totals(labels)
-    one, other = (LatticeGaussian(total, rho=0.5 / s**2) for s in sigmas)
-    both = compose(one.release([3, 4, 5], rng(1)), other.release([3, 4, 5], rng(2)), at_delta=1e-4)
+    made = (m.LatticeGaussian(Totals({"cell": list("abc")}), rho=0.5 / s**2) for s in sigmas)
+    both = compose(*(released(own, k, [3, 4, 5]) for k, own in enumerate(made, start=1)), at_delta=1e-4)
     [(name, row)] = convolved(both).items()
     assert name.startswith("one record moved")
     k = np.arange(-45, 46)
@@ -171,25 +148,19 @@ def test_lattice_normal_noise_by_the_masses_of_its_lattice(sigmas: tuple[float, 
 
 
 @pytest.mark.parametrize("weight", [1, 2])
-def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
+def test_no_row_is_below_the_loss_of_any_pair(weight):
     """All differences of two small tables with the same margin, and what they change in the answers of two releases."""
     labels = {"a": ["x", "y", "z"], "b": ["p", "q"]}
     weights = np.array([[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, weight, 0], [1, 1, 0, 0, 0, 1]])
-    odd = LinearQuery(labels, weights, ["one", "two", "three"])
-    rates = (0.4, 0.3)
-    queries = (odd, Margins(labels, ["b"]))
-    kept = Margins(labels, ["a"])
-    table = np.array([[2, 1], [1, 3], [2, 2]])
-    releases = []
+    queries, rates = (LinearQuery(labels, weights, ["one", "two", "three"]), Margins(labels, ["b"])), (0.4, 0.3)
+    table, kept, releases, checked = np.array([[2, 1], [1, 3], [2, 2]]), Margins(labels, ["a"]), [], 0
+    cells = released(m.DiscreteLaplace(NOTHING, epsilon=8.0), 3).guarantee  # more than the law loses
     for query, rate, seed in zip(queries, rates, (1, 2), strict=True):
         law = Noise(b=1.0 / rate)
-        noisy = Measured(query, law.draw(rng(seed), query.shape, location=query.apply(table)), law)
-        cells = DiscreteLaplace(NOTHING, epsilon=8.0).release([[1, 1]] * 3, rng(3)).guarantee  # more than the law loses
+        noisy = Measured(query, law.draw(seed, query.shape, location=query.apply(table)), law)
         exact = [Exact(kept, kept.apply(table))]
         releases.append(Release.from_published(labels, [noisy], exact, guarantee=cells, simulated=True))
-    both = compose(*releases, at_delta=0.01)
-    rows = convolved(both)
-    checked = 0
+    rows = convolved(compose(*releases, at_delta=0.01))
     for i in range(3):  # one record moves between p and q: the only differences of two cells
         change = np.zeros((3, 2))
         change[i] = 1, -1
@@ -201,9 +172,8 @@ def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
                 one, other = np.exp(-rate * np.abs(k)), np.exp(-rate * np.abs(k - by))
                 order = np.round(rate * (np.abs(k) - np.abs(k - by)), 9)
                 values = np.unique(order)
-                pairs = [(one[order == own].sum() / one.sum(), other[order == own].sum() / one.sum()) for own in values]
-                small = np.array(pairs)
-                p, q = np.multiply.outer(p, small[:, 0]).ravel(), np.multiply.outer(q, small[:, 1]).ravel()
+                first, second = ([own[order == value].sum() / one.sum() for value in values] for own in (one, other))
+                p, q = np.multiply.outer(p, first).ravel(), np.multiply.outer(q, second).ravel()
         for row in rows.values():
             if isinstance(row.about.of, Conforming) and row.about.of.difference.l1 == 2.0:
                 assert np.maximum(q - math.exp(row.loss["epsilon"]) * p, 0.0).sum() <= 0.01 + 1e-8
@@ -213,27 +183,21 @@ def test_no_row_is_below_the_loss_of_any_pair(weight: int) -> None:
     assert checked == 3
 
 
-def changed(both: Composition, **changes: Any) -> Release:
-    """Read the release with another row of neighbours by convolution."""
+def changed(both, at_delta=AT, least=None, **loss):
     data = both.release.to_dataset()
-    guarantee = json.loads(data.attrs["guarantee"])
-    mechanism = json.loads(data.attrs["mechanism"])
-    rows = [row for row in guarantee["pairs"] if row.get("about", {}).get("is") == "convolved"]
-    for key, value in changes.items():
-        if key == "at_delta":
-            mechanism.pop("at_delta")
-            if value is not None:
-                mechanism["at_delta"] = value
-        elif key == "least":
-            rows[-1]["about"]["least"] = value
-        else:
-            rows[-1]["loss"][key] = value
+    guarantee, mechanism = (json.loads(data.attrs[key]) for key in ("guarantee", "mechanism"))
+    row = [row for row in guarantee["pairs"] if row.get("about", {}).get("is") == "convolved"][-1]
+    row["loss"] |= loss
+    row["about"]["least"] = row["about"]["least"] if least is None else least
+    mechanism["at_delta"] = at_delta
+    if at_delta is None:
+        del mechanism["at_delta"]
     return Release.from_dataset(data.assign_attrs(guarantee=json.dumps(guarantee), mechanism=json.dumps(mechanism)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_a_reader_refuses_what_the_law_does_not_give_and_what_is_given_is_checked(ten):
+    assert changed(ten, epsilon=1.99) != ten.release  # more may be stated
+    for changes, message in (
         ({"epsilon": 0.5}, "but the mechanisms together have"),
         ({"epsilon": 1.788}, "but the mechanisms together have"),
         ({"delta": 1e-9}, r"have .*delta = 1e-06"),
@@ -241,18 +205,11 @@ def changed(both: Composition, **changes: Any) -> Release:
         ({"at_delta": None}, r"pairs: the guarantee states .*by convolution"),
         ({"at_delta": 2.0}, "at_delta"),
         ({"least": 3.0}, r"no epsilon below 3 .*, but the mechanisms together have"),
-    ],
-    ids=repr,
-)
-def test_a_reader_refuses_what_the_law_does_not_give(ten: Composition, changes: dict[str, Any], message: str) -> None:
-    assert changed(ten, epsilon=1.99) != ten.release  # more may be stated
-    with pytest.raises(ValueError, match=message):
-        changed(ten, **changes)
-
-
-def test_what_is_given_is_checked() -> None:
-    own = DiscreteLaplace(NOTHING, epsilon=0.2)
-    pair = own.release(TABLE, rng(1)), own.release(TABLE, rng(2))
+    ):
+        with pytest.raises(ValueError, match=message):
+            changed(ten, **changes)
+    own = m.DiscreteLaplace(NOTHING, epsilon=0.2)
+    pair = released(own, 1), released(own, 2)
     for odd in (0.0, 1.0, -1.0, math.nan):
         with pytest.raises(ValueError, match="at_delta"):
             compose(*pair, at_delta=odd)
@@ -272,34 +229,28 @@ BOTH = bdp.Invariants(bdp.Margins(STATED, ["a"], ["b"]))
 COUNTS = np.arange(9).reshape(3, 3) + 3
 
 
-def laplace(epsilon, seed):
-    return LatticeLaplace(TOTAL, epsilon=epsilon).release([5, 3, 9], rng=seed)
-
-
 def gaussian(epsilon, seed):
-    return LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6).release([5, 3, 9], rng=seed)
+    return m.LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6).release([5, 3, 9], rng=seed)
 
 
 def stating(release, **changes):
     return replace(release, guarantee=replace(release.guarantee, **changes))
 
 
-@pytest.fixture(scope="module")
-def nested():
-    return bdp.compose(bdp.compose(laplace(0.5, 1), laplace(0.3, 2)).release, laplace(0.2, 3)).release
-
-
-def test_a_row_in_words_states_no_less_than_the_mechanisms(nested):
+def test_a_row_in_words_states_no_less_than_the_mechanisms():
+    one, two, three = (released(m.LatticeLaplace(TOTAL, epsilon=own), 1, [5, 3, 9]) for own in (0.5, 0.3, 0.2))
+    nested = bdp.compose(bdp.compose(one, two).release, three).release
     nested.check_stated()
     far = PairLoss(Conforming(Difference("x", 2, 2**0.5)), 50.0, "l1", {"epsilon": 0.001})
     with pytest.raises(ValueError, match="but these are 2 apart"):
         stating(nested, pairs=(*nested.guarantee.pairs, far)).check_stated()
     # An exact row may be called an upper bound.
-    of = [own.about for own in nested.guarantee.pairs]
-    assert any(isinstance(own, Conforming) for own in of)
-    upper = [replace(own, bound="upper") if isinstance(own, Conforming) else own for own in of]
-    rows = (replace(row, about=own) for row, own in zip(nested.guarantee.pairs, upper, strict=True))
-    stating(nested, pairs=tuple(rows)).check_stated()
+    upper = [
+        replace(row, about=replace(row.about, bound="upper")) if isinstance(row.about, Conforming) else row
+        for row in nested.guarantee.pairs
+    ]
+    assert any(isinstance(row.about, Conforming) for row in upper)
+    stating(nested, pairs=tuple(upper)).check_stated()
     row = PairLoss("tables that differ in one record", 2.0, "l1", {"epsilon": 0.001})
     false = stating(nested, pairs=(row,), parameters={"epsilon": 0.001, "sensitivity": 2.0}, person="", caveats=())
     with pytest.raises(ValueError, match=r"pairs: .*epsilon = 0.001.*together have at least epsilon = 2"):
@@ -308,7 +259,7 @@ def test_a_row_in_words_states_no_less_than_the_mechanisms(nested):
 
 @pytest.mark.parametrize("about", ["some data sets", Neighbours("add-remove", "data")], ids=["words", "relation"])
 def test_statistics_of_which_one_mechanism_is_known_state_no_less_than_that(about):
-    one, two = (BoundaryInflatedLaplace(epsilon, 0.1, (0, 1)).release(0.4, rng=1) for epsilon in (1.0, 0.5))
+    one, two = (m.BoundaryInflatedLaplace(epsilon, 0.1, (0, 1)).release(0.4, rng=1) for epsilon in (1.0, 0.5))
     both = bdp.compose(one, two).release
     described = {**both.mechanism, "releases": [both.mechanism["releases"][0], None]}
     row = PairLoss(about, both.guarantee.pairs[0].size, both.guarantee.unit, {"epsilon": 0.01})
@@ -317,37 +268,27 @@ def test_statistics_of_which_one_mechanism_is_known_state_no_less_than_that(abou
         replace(both, mechanism=described, guarantee=small).check_stated()
 
 
-def test_rows_of_earlier_versions_add_up_and_a_row_may_state_fewer_losses():
-    parts = [
-        stating(gaussian(epsilon, 1), pairs=LatticeGaussian(TOTAL, epsilon=epsilon, delta=1e-6)._earlier_rows())
-        for epsilon in (1.0, 0.7)
-    ]
+def test_rows_of_earlier_versions_add_up_and_rows_may_state_fewer_losses_or_be_fewer():
+    earlier = {own: m.LatticeGaussian(TOTAL, epsilon=own, delta=1e-6)._earlier_rows() for own in (1.0, 0.7)}
+    parts = [stating(gaussian(epsilon, 1), pairs=rows) for epsilon, rows in earlier.items()]
     assert all(part.guarantee.pairs for part in parts)
     bdp.compose(*parts).release.check_stated()
-    released = ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6).release(COUNTS, rng=1)
-    first, second, *rest = released.guarantee.pairs
+    own = released(m.ProjectedGaussian(bdp.Invariants(bdp.Totals(STATED)), epsilon=1, delta=1e-6), 1, COUNTS)
+    first, second, *rest = own.guarantee.pairs
     fewer = replace(second, loss={name: value for name, value in second.loss.items() if name != "rho"})
-    stating(released, pairs=(first, fewer, *rest)).check_stated()
-
-
-@pytest.mark.parametrize("kept", [0, 1], ids=["no rows", "all but the first"])
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        lambda loss: ProjectedGaussian(BOTH, rho=loss),
-        lambda loss: ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),
-        lambda loss: SemiGaussian(BOTH, mu=loss),
-        lambda loss: SemiNorm(BOTH, epsilon=loss),
-    ],
-    ids=["rho", "epsilon, delta", "mu", "norm"],
-)
-def test_totals_of_releases_that_state_fewer_rows_are_read(mechanism, kept, tmp_path):
-    parts = [mechanism(loss).release(COUNTS, rng=3) for loss in (0.5, 0.3)]
-    bdp.compose(*parts).release.check_stated()
-    fewer = [stating(part, pairs=part.guarantee.pairs[1:] if kept else ()) for part in parts]
-    total = bdp.compose(*fewer).release
-    total.to_netcdf(tmp_path / "total.nc")
-    assert bdp.Release.from_netcdf(tmp_path / "total.nc") == total
+    stating(own, pairs=(first, fewer, *rest)).check_stated()
+    for of in (
+        lambda loss: m.ProjectedGaussian(BOTH, rho=loss),
+        lambda loss: m.ProjectedGaussian(BOTH, epsilon=loss, delta=1e-6),
+        lambda loss: m.SemiGaussian(BOTH, mu=loss),
+        lambda loss: m.SemiNorm(BOTH, epsilon=loss),
+    ):
+        parts = [released(of(loss), 3, COUNTS) for loss in (0.5, 0.3)]
+        bdp.compose(*parts).release.check_stated()
+        for kept in (0, 1):  # no rows, and all but the first
+            fewer = [stating(part, pairs=part.guarantee.pairs[1:] if kept else ()) for part in parts]
+            total = bdp.compose(*fewer).release
+            assert bdp.Release.from_dataset(total.to_dataset()) == total
 
 
 @pytest.mark.parametrize("count", [1, 2])

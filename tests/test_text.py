@@ -1,15 +1,11 @@
 """Small helpers: texts that are printed, files of JSON and CSV, numbers that are checked, seeds."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import sys
 import unicodedata
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -36,109 +32,86 @@ TEXTS = st.text(st.one_of(st.characters(), st.sampled_from("=+-@'\\\"\n\r\t,;\x1
 """With surrogates, and with more of what matters."""
 
 
-class TestPrintable:
-    def test_every_character(self):
-        # All of the first planes' letters and signs, every seventh of the rest, and the invisible tags.
-        for code in (
-            *range(0x3400),
-            *range(0x3400, sys.maxunicode + 1, 7),
-            *range(0xD7F0, 0xE010),
-            *range(0xE0000, 0xE0080),
-        ):
-            own = chr(code)
-            shown = printable(own)
-            category = unicodedata.category(own)
-            if category in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp"):
-                assert shown.isascii(), hex(code)
-                assert shown.isprintable(), hex(code)
-                assert shown == repr(own)[1:-1], hex(code)  # as Python writes it
-            else:
-                assert shown in (own, f"\\u{code:04x}"), hex(code)
-        assert [printable(own) for own in (*FOREIGN, 3, 2.5, None)] == [*FOREIGN, "3", "2.5", "None"]
-        for label in OBEYED:
-            assert len(printable(label).splitlines()) == 1
-
-    @given(TEXTS)
-    def test_twice_is_once(self, text):
-        assert printable(printable(text)) == printable(text)
-        assert printable_lines(printable_lines(text)) == printable_lines(text)
-
-    @given(TEXTS)
-    def test_lines_are_those_of_the_text(self, text):
-        assert printable_lines(text).split("\n") == [printable_lines(own) for own in text.split("\n")]
-        assert not obeyed(printable_lines(text), "\n\t")
+def test_printable_escapes_every_character_that_a_terminal_obeys():
+    # All of the first planes' letters and signs, every 13th of the rest, and the invisible tags.
+    for code in (
+        *range(0x3400),
+        *range(0x3400, sys.maxunicode + 1, 13),
+        *range(0xD7F0, 0xE010),
+        *range(0xE0000, 0xE0080),
+    ):
+        own = chr(code)
+        shown = printable(own)
+        if unicodedata.category(own) in ("Cc", "Cf", "Cs", "Cn", "Zl", "Zp"):
+            assert shown.isascii(), hex(code)
+            assert shown.isprintable(), hex(code)
+            assert shown == repr(own)[1:-1], hex(code)  # as Python writes it
+        else:
+            assert shown in (own, f"\\u{code:04x}"), hex(code)
+    assert [printable(own) for own in (*FOREIGN, 3, 2.5, None)] == [*FOREIGN, "3", "2.5", "None"]
+    assert [len(printable(label).splitlines()) for label in OBEYED] == [1] * len(OBEYED)
 
 
-class TestJson:
-    @given(st.recursive(TEXTS, lambda own: st.lists(own) | st.dictionaries(TEXTS, own), max_leaves=5))
-    def test_the_same_data_without_what_a_terminal_obeys(self, data):
-        for indent in (None, 1):
-            text = json_escaped(json.dumps(data, ensure_ascii=False, indent=indent))
-            assert json.loads(text) == data
-            assert not obeyed(text)
+@given(TEXTS)
+def test_printable_twice_is_once_and_lines_are_those_of_the_text(text):
+    assert printable(printable(text)) == printable(text)
+    assert printable_lines(printable_lines(text)) == printable_lines(text)
+    assert printable_lines(text).split("\n") == [printable_lines(own) for own in text.split("\n")]
+    assert not obeyed(printable_lines(text), "\n\t")
 
 
-class TestCsv:
-    @given(st.lists(TEXTS, min_size=1))
-    def test_through_the_csv_module(self, texts):
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerow([csv_label(text) for text in texts])
-        assert file.getvalue().count("\n") == 1
-        [row] = csv.reader(io.StringIO(file.getvalue()))
-        assert [label_of_csv(cell) for cell in row] == texts
-        assert not obeyed(file.getvalue())
+@given(st.recursive(TEXTS, lambda own: st.lists(own) | st.dictionaries(TEXTS, own), max_leaves=5))
+def test_escaped_json_is_the_same_data_without_what_a_terminal_obeys(data):
+    for indent in (None, 1):
+        text = json_escaped(json.dumps(data, ensure_ascii=False, indent=indent))
+        assert json.loads(text) == data
+        assert not obeyed(text)
 
-    def test_formulas_are_text(self):
-        for prefix in ("=", "+", "-", "@", "\t=", "\r=", " =", "\uff1d", "\uff0b", "\uff0d", "\uff20"):
-            assert csv_label(f"{prefix}cmd|' /C calc'!A0")[0] == "'", prefix
-        assert {csv_label(label)[0] for label in COMPUTED[:-1]} == {"'"}
 
-    def test_numbers_and_most_labels_stay(self):
-        assert [csv_label(own) for own in (-5, -2.5, 1990)] == ["-5", "-2.5", "1990"]
-        assert [csv_label(own) for own in FOREIGN] == FOREIGN
-        assert csv_label("a=b-c") == "a=b-c"
-        assert len({csv_label(label) for label in LABELS}) == len(LABELS)
+@given(st.lists(TEXTS, min_size=1))
+def test_labels_go_through_the_csv_module(texts):
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerow([csv_label(text) for text in texts])
+    assert file.getvalue().count("\n") == 1
+    [row] = csv.reader(io.StringIO(file.getvalue()))
+    assert [label_of_csv(cell) for cell in row] == texts
+    assert not obeyed(file.getvalue())
 
-    @pytest.mark.parametrize("cell", ["'\\", "'\\q", "'\\x1", "'a\\u12"])
-    def test_a_cell_that_was_not_written_so(self, cell):
+
+def test_columns_of_a_terminal_and_formulas_are_text_in_csv_where_most_labels_stay():
+    widths = {"Beta": 4, "東京": 4, "ｶﾞ": 2, "e\u0301": 1, "القاهرة": 7, "\uff21": 2}
+    for text, columns in widths.items():
+        assert width(text) == columns
+        assert width(aligned(text, 10)) == width(aligned(text, 10, right=True)) == 10
+        assert aligned(text, 1) == text
+    for prefix in ("=", "+", "-", "@", "\t=", "\r=", " =", "\uff1d", "\uff0b", "\uff0d", "\uff20"):
+        assert csv_label(f"{prefix}cmd|' /C calc'!A0")[0] == "'", prefix
+    assert {csv_label(label)[0] for label in COMPUTED[:-1]} == {"'"}
+    assert [csv_label(own) for own in (-5, -2.5, 1990)] == ["-5", "-2.5", "1990"]
+    assert [csv_label(own) for own in (*FOREIGN, "a=b-c")] == [*FOREIGN, "a=b-c"]
+    assert len({csv_label(label) for label in LABELS}) == len(LABELS)
+    for cell in ("'\\", "'\\q", "'\\x1", "'a\\u12"):  # not written so
         with pytest.raises(ValueError, match="begins no escape"):
             label_of_csv(cell)
 
 
-class TestWidth:
-    @pytest.mark.parametrize(
-        ("text", "columns"), [("Beta", 4), ("東京", 4), ("ｶﾞ", 2), ("e\u0301", 1), ("القاهرة", 7), ("\uff21", 2)]
-    )
-    def test_columns(self, text, columns):
-        assert width(text) == columns
-        assert width(aligned(text, 10)) == width(aligned(text, 10, right=True)) == 10
-        assert aligned(text, 1) == text
-
-
-@pytest.mark.parametrize(
-    ("check", "good", "bad"),
-    [
+def test_numbers_in_a_range_arrays_of_whole_numbers_and_totals_beyond_int64():
+    for check, good, bad in (
         (_validate.positive_real, [0.25, 3], [0, -1.0, np.inf, np.nan]),
         (_validate.nonnegative_real, [0, 0.5], [-1e-9, np.inf, np.nan]),
         (_validate.positive_integer, [4, np.int64(4)], [0, -1]),
         (_validate.nonnegative_integer, [0, 4], [-1]),
         (_validate.probability, [0.95], [0, 1, 1.5]),
-    ],
-)
-def test_numbers_in_a_range(check, good, bad):
-    for value in good:
-        assert check(value, "given") == value
-    for value in bad:
-        with pytest.raises(ValueError, match=r"^given must"):
-            check(value, "given")
-    for value in (True, "4", None):
-        with pytest.raises(TypeError, match=r"^given must be"):
-            check(value, "given")
+    ):
+        assert [check(value, "given") for value in good] == good
+        for value in bad:
+            with pytest.raises(ValueError, match=r"^given must"):
+                check(value, "given")
+        for value in (True, "4", None):
+            with pytest.raises(TypeError, match=r"^given must be"):
+                check(value, "given")
     with pytest.raises(ValueError, match=r"norm must be one of 'l1', 'l2', got 'l3'"):
         _validate.choice("l3", ("l1", "l2"), "norm")
-
-
-def test_arrays_of_whole_numbers():
     found = _validate.integer_array([3.0, 4.0], "table", minimum=0)
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, [3, 4])
@@ -149,16 +122,9 @@ def test_arrays_of_whole_numbers():
         _validate.integer_array([3.5], "table", confidential=True)
     with pytest.raises(TypeError, match="dtype bool"):
         _validate.integer_array([True], "table")
-
-
-def test_totals_beyond_int64():
-    assert _validate.exact_total(np.full(4096, 2**52)) == 2**64
-    assert _validate.exact_total(np.full(4096, -(2**52))) == -(2**64)
     values = np.random.default_rng(1).integers(-(2**52), 2**52, 1000)
-    assert _validate.exact_total(values) == sum(values.tolist())
-
-
-def test_json_with_nothing_that_is_none():
+    for own in (np.full(4096, 2**52), np.full(4096, -(2**52)), values):
+        assert _validate.exact_total(own) == sum(own.tolist())
     assert _text.dumps({"sigma": 5.0}, "law") == '{"sigma": 5.0}'
     with pytest.raises(ValueError, match="law is not valid JSON: NaN is not a number that JSON knows"):
         _text.loads('{"sigma": NaN}', "law")
@@ -182,16 +148,15 @@ BOTH = Margins(TABLE, ["row"], ["column"])
 EXTENDED, K_NORM = bdp.ExtendedLaplace(Totals(TABLE), epsilon=0.5), bdp.KNorm(Totals(TABLE), epsilon=0.5)
 STATISTIC = mechanisms.BoundaryInflatedLaplace(1.0, mean_sensitivity(50, (0.0, 1.0)), (0.0, 1.0))
 SHARES = bounded_statistics.RescaledProportions(1.0, 60, ["a", "b", "c"])
-TULAP = approximate_dp(1.0).canonical_noise()
+INDEPENDENCE = significance.independence_test_from_releases
 PUBLISHED = bdp.LatticeLaplace(BOTH, epsilon=0.25).release(COUNTS, rng=1)
 
 
-def released(mechanism: Any) -> Callable[[Any], Any]:
-    """The values of a release."""
+def released(mechanism):
     return lambda rng: mechanism.release(COUNTS, rng=rng).values
 
 
-DOORS: dict[str, Callable[[Any], Any]] = {
+DOORS = {
     "lattice noise": lambda rng: bdp.LatticeLaplace(BOTH, epsilon=0.25).noise(rng, size=20),
     "lattice release": released(bdp.LatticeLaplace(BOTH, epsilon=0.25)),
     "subspace release": released(EXTENDED),
@@ -204,19 +169,17 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "proportions": lambda rng: SHARES.release([10, 20, 30], rng=rng).shares,
     "sample_noise": lambda rng: sample_noise(Invariants(Totals(TABLE)), "l1", 0.2, rng, size=20),
     "sample_hull": lambda rng: sample_hull(SymmetricHull([[1, 1], [1, -1]]), 0.5, rng, 20),
-    "canonical noise": lambda rng: TULAP.rvs(20, rng=rng),
+    "canonical noise": lambda rng: approximate_dp(1.0).canonical_noise().rvs(20, rng=rng),
     "a law": lambda rng: NoiseLaw.from_description({"law": "discrete-laplace", "b": 5.0}).draw(rng, (20,)),
     "p-value": lambda rng: significance.odds_ratio_test_from_release(PUBLISHED, rng=rng).uniform,
     "p-value of several": lambda rng: significance.odds_ratio_test_from_releases([PUBLISHED], rng=rng).uniform,
     "p-value of strata": lambda rng: significance.common_odds_ratio_test({"all": PUBLISHED}, rng=rng).uniform,
-    "p-value by simulation": lambda rng: (
-        significance.independence_test_from_releases(PUBLISHED, draws=999, rng=rng).statistic
-    ),
+    "p-value by simulation": lambda rng: INDEPENDENCE(PUBLISHED, draws=999, rng=rng).statistic,
 }
 
 
 @pytest.mark.parametrize("draw", DOORS.values(), ids=DOORS)
-def test_an_integer_seeds_a_generator(draw: Callable[[Any], Any]) -> None:
+def test_an_integer_seeds_a_generator(draw):
     seeded = np.asarray(draw(5))
     np.testing.assert_array_equal(seeded, draw(np.random.default_rng(5)))
     np.testing.assert_array_equal(seeded, draw(np.int64(5)))
@@ -229,14 +192,12 @@ def test_an_integer_seeds_a_generator(draw: Callable[[Any], Any]) -> None:
         draw(-1)
 
 
-def test_several_draws_of_one_seed_differ() -> None:
+def test_several_draws_of_one_seed_differ():
     """A seed that was asked for at each draw would publish the same noise several times: differences without noise."""
     assert PUBLISHED.guarantee.simulated
-    several = bounded_statistics.MultipleSynthesis.split(
-        bounded_statistics.RescaledProportions, 2.0, 60, ["a", "b", "c"], parts=5
-    )
-    shares = [release.shares for release in several.release([10, 20, 30], rng=1)]
-    assert len({values.tobytes() for values in shares}) == 5
+    own = bounded_statistics.RescaledProportions, 2.0, 60, ["a", "b", "c"]
+    several = bounded_statistics.MultipleSynthesis.split(*own, parts=5)
+    assert len({release.shares.tobytes() for release in several.release([10, 20, 30], rng=1)}) == 5
     bounds = [(0.0, 1.0), (0.0, 1.0)]
     matrix = covariance_cone.CovarianceMatrix(50.0, 1000, bounds).release([[0.08, 0.03], [0.03, 0.08]], rng=1).matrix
     assert abs(matrix[0, 0] - matrix[1, 1]) > 1e-9

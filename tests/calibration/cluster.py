@@ -1,9 +1,4 @@
-"""A Dask cluster, and commands that are killed, each in a process of its own.
-
-``python -m tests.calibration.cluster`` prints the address of a scheduler and ends when its standard input is closed.
-"""
-
-from __future__ import annotations
+"""A Dask cluster, whose address ``python -m tests.calibration.cluster`` prints, and commands that are killed, each in a process."""
 
 import json
 import os
@@ -41,7 +36,6 @@ def seeded(starts: str) -> Callable[[int], dict[str, float]]:
 
 
 def cluster() -> None:
-    """One worker with two threads, in this process."""
     import distributed
 
     with distributed.LocalCluster(
@@ -53,19 +47,15 @@ def cluster() -> None:
 
 @contextmanager
 def started() -> Iterator[str]:
-    process = subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.stdin.close()
-        process.wait(timeout=60)
-        process.stdout.close()
+    with subprocess.Popen(SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.stdin.close()
+            process.wait(timeout=60)
 
 
 def records(journal: Path) -> list[Any]:
-    """The whole lines of a journal, without the first."""
     if not journal.exists():
         return []
     return [json.loads(line) for line in journal.read_bytes().split(b"\n")[:-1]][1:]
@@ -79,7 +69,6 @@ def wait_for(what: Callable[[], bool], seconds: float = 120.0) -> None:
 
 
 def killed(command: list[str], journal: Path, wanted: int) -> None:
-    """Start a driver, and kill it when so many simulations have ended; nothing of its session is left."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=ENVIRONMENT
     ) as process:
@@ -93,7 +82,6 @@ def killed(command: list[str], journal: Path, wanted: int) -> None:
 
 
 def work_left(address: str) -> tuple[int, int]:
-    """Tasks that the scheduler knows, and those that workers run or have in store."""
     import distributed
 
     with distributed.Client(address) as client:

@@ -1,7 +1,5 @@
 """Small models with a simulator, for the tests of this folder: a prior, a mechanism, and posteriors right and wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 
@@ -25,7 +23,6 @@ def simulate(rng):
 
 
 def build(release, law=None, exact=True):
-    """The right model, or one with another noise law, or without the exact total."""
     if law is not None or not exact:
         measured = release.measurements[0]
         swapped = bdp.Measured(measured.query, measured.values, law or measured.law)
@@ -34,16 +31,12 @@ def build(release, law=None, exact=True):
 
 
 def noise_ignored(release):
-    """So little noise that the published numbers are as good as exact."""
     return build(release, law=DiscreteGaussian(0.1), exact=False)
 
 
-def narrow(release):
-    return build(release, law=DiscreteGaussian(LAW.sigma / 1.2))
-
-
-def wide(release):
-    return build(release, law=DiscreteGaussian(LAW.sigma * 1.2))
+def narrow(factor):
+    """A scale of the noise that is stated too small by a factor, or too large."""
+    return lambda release: build(release, law=DiscreteGaussian(LAW.sigma / factor))
 
 
 def forgetful(release):

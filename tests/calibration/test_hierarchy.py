@@ -1,7 +1,5 @@
 """The calibration of hierarchies and of counties: what is stored, that a run goes on, and that wrong noise is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,7 @@ from benchmarks.calibration.hierarchy import COLUMNS, FRAME, PRIORS, Simulation,
 STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_hierarchy.csv"
 
 
-def test_the_stored_results_have_200_simulations_and_no_rejection():
+def test_the_stored_results_have_no_rejection_and_a_simulation_keeps_the_total_with_noise_as_stated():
     rows = pd.read_csv(STORED)
     assert tuple(rows) == COLUMNS
     assert set(rows["prior"]) == set(PRIORS)
@@ -22,10 +20,6 @@ def test_the_stored_results_have_200_simulations_and_no_rejection():
     for prior in PRIORS:
         names = set(rows.loc[rows["prior"] == prior, "quantity"].str.partition("[")[0])
         assert {"cells", "tract", "county x race", "age x race", "log-likelihood", *PRIORS[prior].names} <= names
-
-
-def test_a_simulation_keeps_the_total_and_has_noise_as_stated():
-    """One draw of each prior: the total is that of the table, and squared errors are those of the law (six standard deviations)."""
     for prior in PRIORS:
         hyper, table, release = Simulation(prior, 1).draw(np.random.default_rng(5))
         assert set(hyper) == set(PRIORS[prior].names)

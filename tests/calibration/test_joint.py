@@ -1,7 +1,5 @@
 """The joint distribution test passes for every step method, and fails for one that is broken on purpose."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -14,78 +12,61 @@ from bayesdp.steps import FiberGibbs
 from tests.calibration import models
 from tests.calibration.test_coverage import odd_fails
 
-QUIET = {"progressbar": False}
-
 
 def release_pair(truth, rng):
     return models.PAIR_MECHANISM.release(truth["x"], rng=rng)
 
 
 def test_fiber_gibbs_and_nuts_keep_the_law():
-    found = joint_distribution_test(
-        models.simulate_rates, release_pair, models.build_rates, n=30, seed=4, rounds=2, **QUIET
-    )
+    rates = models.simulate_rates, release_pair, models.build_rates
+    found = joint_distribution_test(*rates, n=30, seed=4, rounds=2, progressbar=False)
     assert found.passed, str(found)  # false alarm 0.01 for another seed
     assert list(found.pvalues) == ["rate", "x[Alpha]", "x[Beta]"]
     assert "No sign" in str(found)
     assert (found.n, found.rounds, found.steps, found.failures) == (30, 2, 5, {})
 
 
-LATTICE_LABELS = {"row": ["a", "b"], "column": ["u", "v", "w"]}
-LATTICE = bdp.LatticeLaplace(bdp.Margins(LATTICE_LABELS, ["row"], ["column"]), epsilon=0.4)
-BOTH = bdp.Invariants(bdp.Margins(LATTICE_LABELS, ["row"], ["column"]))
+BOTH = bdp.Invariants(bdp.Margins({"row": ["a", "b"], "column": ["u", "v", "w"]}, ["row"], ["column"]))
+LATTICE = bdp.LatticeLaplace(BOTH, epsilon=0.4)
 
 
-def look(noise, rng):
-    return np.asarray(noise, dtype=float) + rng.normal(0.0, 2.0, size=(2, 3))
+def lattice_test(epsilon, quantities=None):
+    def look(truth, rng):
+        return np.asarray(truth["noise"], dtype=float) + rng.normal(0.0, 2.0, size=(2, 3))
 
+    def simulate(rng):
+        truth = {"noise": LATTICE.law.draw(rng, (2, 3), None, BOTH)}
+        return truth, look(truth, rng)
 
-def lattice_prior(rng):
-    """Noise of a lattice law as a free variable, and a noisy look at it."""
-    noise = LATTICE.law.draw(rng, (2, 3), None, BOTH)
-    return {"noise": noise}, look(noise, rng)
+    def build(seen):
+        with pm.Model() as model:
+            noise = bdp.distributions.LatticeLaplace("noise", np.zeros((2, 3), dtype=int), epsilon, invariants=BOTH)
+            pm.Normal("seen", noise, 2.0, observed=pm.Data("look", seen))
+        return model
 
-
-def build_lattice(seen, epsilon=LATTICE.law.epsilon):
-    with pm.Model() as model:
-        noise = bdp.distributions.LatticeLaplace("noise", np.zeros((2, 3), dtype=int), epsilon, invariants=BOTH)
-        pm.Normal("seen", noise, 2.0, observed=pm.Data("look", seen))
-    return model
-
-
-def lattice_test(build, n, quantities=None, rounds=2):
-    return joint_distribution_test(
-        lattice_prior, lambda truth, rng: look(truth["noise"], rng), build, quantities, n=n, seed=4, rounds=rounds,
-        update=lambda seen: {"look": seen}, **QUIET,
-    )  # fmt: skip
-
-
-def spread(values, release):
-    return abs(values["noise"]).sum(("noise_0", "noise_1"))
+    call = {"n": 24, "seed": 4, "rounds": 2, "update": lambda seen: {"look": seen}, "progressbar": False}
+    return joint_distribution_test(simulate, look, build, quantities, **call)
 
 
 def test_lattice_noise_gibbs_keeps_the_law_and_another_scale_is_caught():
-    found = lattice_test(build_lattice, 30)
+    found = lattice_test(LATTICE.law.epsilon)
     assert found.passed, str(found)
-    assert not lattice_test(lambda seen: build_lattice(seen, 0.1), 40, {"spread": spread}, 3).passed
+    spread = {"spread": lambda values, release: abs(values["noise"]).sum(("noise_0", "noise_1"))}
+    assert not lattice_test(0.05, spread).passed
 
 
-STEP = FiberGibbs.step
-
-
-def sluggish(self, point):
-    """Broken on purpose: a step up in the first county is undone, a step down kept."""
-    new, statistics = STEP(self, point)
-    return (dict(point), statistics) if new["x"][0] > point["x"][0] else (new, statistics)
-
-
-def pair_test(quantities=None, n=30, rounds=2):
-    return joint_distribution_test(
-        models.simulate_pair, release_pair, models.build_pair, quantities, n=n, seed=4, rounds=rounds, **QUIET
-    )
+def pair_test(quantities=None, n=20, rounds=2):
+    pair = models.simulate_pair, release_pair, models.build_pair
+    return joint_distribution_test(*pair, quantities, n=n, seed=4, rounds=rounds, progressbar=False)
 
 
 def test_a_broken_step_is_caught(monkeypatch):
+    step = FiberGibbs.step
+
+    def sluggish(self, point):
+        new, statistics = step(self, point)
+        return (dict(point), statistics) if new["x"][0] > point["x"][0] else (new, statistics)
+
     monkeypatch.setattr(FiberGibbs, "step", sluggish)
     found = pair_test()
     assert not found.passed
@@ -102,7 +83,7 @@ def test_chains_that_fail_are_counted():
 
 
 def test_two_samples_of_integers_with_ties():
-    # 500 pairs of samples of one law with three values: p-values must not be too small, nor (as without breaking ties) too large.
+    """500 pairs of samples of one law with three values: p-values are not too small, nor (as without breaking ties) too large."""
     rng = np.random.default_rng(3)
 
     def sample(values):

@@ -1,9 +1,6 @@
 """A small calibration matrix, and that a wrong mechanism in it is found."""
 
-from __future__ import annotations
-
 import csv
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -16,48 +13,41 @@ from benchmarks.calibration.matrix import main, run_matrix
 from benchmarks.calibration.table import COLUMNS, markdown_table, write_table
 
 SMALL = [
-    Case("lattice Laplace, l1", "negative binomial", "both margins"),
-    Case("projected Gaussian", "negative binomial", "total"),
-    Case("discrete Laplace", "negative binomial", "both margins"),
-    Case("truncated Laplace", "negative binomial", "total"),
+    Case(mechanism, "negative binomial", invariants)
+    for mechanism, invariants in (
+        ("lattice Laplace, l1", "both margins"),
+        ("projected Gaussian", "total"),
+        ("discrete Laplace", "both margins"),
+        ("truncated Laplace", "total"),
+    )
 ]
 
 
-def test_every_noise_law_of_the_library_is_in_the_matrix():
-    made = [case._made for case in CASES if case.mechanism not in STATISTICS]
-    laws = {mechanism.law.name for mechanism in made}
-    in_statistics = {"truncated-laplace", "boundary-inflated-laplace"}
-    in_statistics |= {"truncated-gaussian", "boundary-inflated-gaussian"}
+def test_every_noise_law_is_in_the_matrix_and_the_stored_one_is_whole_and_what_the_page_shows():
+    laws = {case._made.law.name for case in CASES if case.mechanism not in STATISTICS}
+    in_statistics = {f"{own}-{law}" for own in ("truncated", "boundary-inflated") for law in ("laplace", "gaussian")}
     assert in_statistics <= {mechanism.law.name for _, mechanism in STATISTICS.values()}
-    # No mechanism draws these two, whose posteriors are listed (tests/inference/test_laws.py), nor canonical noise of any
-    # function, which needs one free direction (tests/mechanisms/test_canonical.py).
-    # The law of rescaled shares needs a public number of records: its posteriors are listed, too
-    # (tests/papers/test_proportions_as_releases.py).
-    elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace"}
+    # No mechanism draws these two, nor counts within bounds: their posteriors are listed (tests/inference/test_laws.py). Canonical
+    # noise of any function needs one free direction (tests/mechanisms/test_canonical.py), and the law of rescaled shares a public
+    # number of records (tests/papers/test_proportions_as_releases.py).
+    elsewhere = {"laplace", "gaussian", "canonical", "rescaled-laplace", "truncated-discrete-laplace"}
+    elsewhere |= {"boundary-inflated-discrete-laplace", "boundary-inflated-discrete-gaussian"}
     # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
     elsewhere |= {"conventional-rounding", "transition-table"}
-    # Counts within bounds: no mechanism draws them, and posteriors are listed (tests/inference/test_laws.py).
-    elsewhere |= {f"boundary-inflated-discrete-{own}" for own in ("laplace", "gaussian")} | {
-        "truncated-discrete-laplace"
-    }
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES})
     assert len(CASES) - len(LEARNT) == 4 * len({case.mechanism for case in CASES} - set(LEARNT))
-
-
-STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
-
-
-def test_the_stored_matrix_is_whole_and_is_what_the_page_shows():
     with STORED.open() as file:
         rows = list(csv.DictReader(file))
-    assert [(r["mechanism"], r["prior"], r["invariants"]) for r in rows] == [
-        (c.mechanism, c.prior, c.invariants) for c in CASES
-    ]
+    found = [(row["mechanism"], row["prior"], row["invariants"]) for row in rows]
+    assert found == [(case.mechanism, case.prior, case.invariants) for case in CASES]
     assert min(int(row["simulations"]) for row in rows) >= 300
     assert {row["failed"] for row in rows} == {"0"}
     assert min(float(row["p_matrix"]) for row in rows) > 0.01
     assert markdown_table(STORED) in (STORED.parents[2] / "docs/explanations/calibration-table.md").read_text()
+
+
+STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
 
 
 @pytest.mark.system
@@ -70,8 +60,7 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
     assert run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals") == rows  # from the journals
     write_table(rows, tmp_path / "matrix.csv")
     read = pd.read_csv(tmp_path / "matrix.csv")
-    assert tuple(read) == COLUMNS
-    assert read["simulations"].tolist() == [16] * 4
+    assert (tuple(read), read["simulations"].tolist()) == (COLUMNS, [16] * 4)
     target, only = tmp_path / "one.csv", "projected Gaussian | negative binomial | total"
     assert main(["--only", only, "--n", "6", "-o", str(target)]) == 0
     assert "1 cases, 0 rejected at 0.01" in capsys.readouterr().out
@@ -80,10 +69,7 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
         main(["--only", "no such thing"])
 
 
-@dataclass(frozen=True)
 class Wrong(Case):
-    """A case whose model makes a deliberate error: it ignores the exact answers."""
-
     def build_model(self, given):
         return super().build_model(bdp.Release(given.frame, given.measurements[:1], ()))
 

@@ -1,7 +1,5 @@
 """Going on with a calibration: every argument changed, one at a time, is refused by its name. No simulation is fitted here."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 
@@ -25,15 +23,9 @@ def released(x, rng, epsilon=0.5):
     return bdp.LatticeLaplace(bdp.Totals(LABELS), epsilon=epsilon).release(x, rng=rng)
 
 
-def simulation(mean=5.0, epsilon=0.5):
-    def simulated(rng):
-        x = rng.poisson(mean, size=2)
-        return {"x": x}, released(x, rng, epsilon)
-
-    return simulated
-
-
-simulate = simulation()
+def simulate(rng, mean=5.0, epsilon=0.5):
+    x = rng.poisson(mean, size=2)
+    return {"x": x}, released(x, rng, epsilon)
 
 
 def release_again(truth, rng):
@@ -49,7 +41,7 @@ def share(values, release, county=0):
 
 
 SIMULATED = {
-    "seed": 2, "simulate": simulation(50.0), "its release": simulation(epsilon=0.6), "draws": 11,
+    "seed": 2, "simulate": lambda rng: simulate(rng, 50.0), "its release": lambda rng: simulate(rng, epsilon=0.6), "draws": 11,
     "quantities": {"share": lambda values, release: share(values, release, 1)},
     "build_model": lambda release: build_model(release, np.nextafter(5.0, 6.0)), "update": lambda release: {"a": 1},
 }  # fmt: skip
@@ -76,7 +68,6 @@ NAMED = {
 
 
 def call(kind, path, **changed):
-    """As far as the journal; the simulations themselves all fail."""
     function, given, _ = CALLS[kind]
     try:
         function(**given | changed, path=path)
@@ -85,42 +76,26 @@ def call(kind, path, **changed):
             raise
 
 
-def _nothing(patch):
-    for task in (Study, _Repeat, _Chain, _Fit):
-        patch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
-
-
-@pytest.fixture(autouse=True)
-def not_run(monkeypatch):
-    _nothing(monkeypatch)
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def begun(tmp_path_factory):
+    """Journals of each kind, and no simulation is run in this module."""
     folder = tmp_path_factory.mktemp("begun")
     with pytest.MonkeyPatch.context() as patch:
-        _nothing(patch)
+        for task in (Study, _Repeat, _Chain, _Fit):
+            patch.setattr(task, "__call__", lambda self, number: {"number": number, "error": "not run"})
         for kind in CALLS:
             call(kind, folder / kind)
-    return folder
-
-
-@pytest.mark.parametrize(("kind", "change"), [(kind, change) for kind, own in CALLS.items() for change in own[2]])
-def test_another_calibration_is_refused(begun, kind, change):
-    named = rf"is of another run: (.*; )?its {NAMED.get(change, change)}(: .*)? is .*, here it is "
-    with pytest.raises(ValueError, match=named):
-        call(kind, begun / kind, **{ARGUMENT.get(change, change): CALLS[kind][2][change]})
+        yield folder
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_the_same_calibration_goes_on_and_may_be_longer(begun, kind):
-    call(kind, begun / kind, **({} if kind == "fits" else {"n": 3}))
-
-
-@pytest.mark.parametrize("kind", ["sbc", "fits"])
-def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_path):
-    path = tmp_path / kind
-    call(kind, path)
+def test_another_calibration_is_refused_and_the_same_goes_on_and_may_be_longer(begun, kind):
+    path = begun / kind
+    for change, value in CALLS[kind][2].items():
+        named = rf"is of another run: (.*; )?its {NAMED.get(change, change)}(: .*)? is .*, here it is "
+        with pytest.raises(ValueError, match=named):
+            call(kind, path, **{ARGUMENT.get(change, change): value})
+    call(kind, path, **({} if kind == "fits" else {"n": 3}))
     journal = path / "journal.jsonl" if kind == "fits" else path
     head = {"format": "bayesdp-calibration-1", "what": kind, "seed": 1, "versions": {"bayesdp": "0.1.0"}}
     journal.write_text(json.dumps(head) + "\n")
@@ -128,20 +103,18 @@ def test_a_journal_of_an_earlier_version_is_refused_and_said_to_be_so(kind, tmp_
         call(kind, path)
 
 
-def _is_locked(path):
-    """Whether another process is kept out: it ends with an error."""
-    other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
-    other.start()
-    other.join(60)
-    return other.exitcode == 1
-
-
 def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     """After each record, too: no file is closed that would give up the lock. Not afterwards, whether it ended well or not."""
     seen, path = [], tmp_path / "sbc"
 
+    def is_locked():
+        other = multiprocessing.get_context("fork").Process(target=lambda: locked(path).close())
+        other.start()
+        other.join(60)
+        return other.exitcode == 1
+
     def looked(self, number):
-        seen.append(_is_locked(path))
+        seen.append(is_locked())
         if len(seen) == 3:
             raise KeyboardInterrupt
         return {"number": number, "error": "not run"}
@@ -150,11 +123,11 @@ def test_the_journal_is_locked_while_the_run_goes_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as interrupt:
         call("sbc", path, n=4)
     assert seen == [True] * 3
-    assert not _is_locked(path)
+    assert not is_locked()
     with pytest.raises(ValueError, match="is of another run") as refused:
         call("sbc", path, seed=2)
-    assert not _is_locked(path)
+    assert not is_locked()
     call("sbc", path, n=4)
-    assert not _is_locked(path)
+    assert not is_locked()
     assert interrupt is not None  # their tracebacks keep what the runs had
     assert refused is not None

@@ -1,4 +1,1 @@
-"""The one harness of statistical comparison: enumeration, chi-square, total variation, means and variances.
-
-Every test of a sampler calls it. What it would compare in one bin only is an error and never "fine".
-"""
+"""The one harness of statistical comparison, for every test of a sampler: what it would compare in one bin is an error, never fine."""

@@ -1,7 +1,5 @@
 """Chi-square tests of draws against a mass, with rare bins pooled; one bin left is an error."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
@@ -26,12 +24,7 @@ class TooFewBinsError(AssertionError):
 def chi_square_pvalue(
     observed: npt.ArrayLike, expected: npt.ArrayLike, *, least: float = LEAST, pool: Pool = "rest", fewest: int = 2
 ) -> float:
-    """P-value of numbers of draws in bins, expected numbers known without estimating anything, with equal sums.
-
-    A bin that is expected 0 times and observed makes it 0. Bins expected fewer than `least` times are pooled: all of them
-    into one (into the last common one, if even that is rare), or with their neighbours. Fewer than `fewest` bins, or than
-    two, are an error: such a comparison would accept any draws.
-    """
+    """P-value of numbers of draws in bins, rare bins pooled into one or with neighbours; fewer bins than `fewest` are an error."""
     seen, meant = np.asarray(observed, np.float64).reshape(-1), np.asarray(expected, np.float64).reshape(-1)
     if seen.shape != meant.shape or not np.isclose(seen.sum(), meant.sum(), rtol=1e-4):
         raise ValueError(f"{seen.sum():.10g} draws in {len(seen)} bins, {meant.sum():.10g} expected in {len(meant)}")
@@ -73,10 +66,7 @@ def _pooled_neighbours(seen: Floats, meant: Floats, least: float) -> tuple[Float
 
 
 def elsewhere_pvalue(draws: npt.ArrayLike, value: float, probability: float) -> float:
-    """P-value of draws of a law that is nearly certain: how often they are not at its one common value.
-
-    An exact binomial test of both sides, for values whose `probability` together is too small for a chi-square test.
-    """
+    """P-value, by a binomial test, of draws of a law that is nearly certain: how often they are not at its one common value."""
     elsewhere = np.asarray(draws) != value
     found, law = np.count_nonzero(elsewhere), binom(elsewhere.size, probability)
     return min(1.0, 2.0 * float(min(law.cdf(found), law.sf(found - 1))))
@@ -91,11 +81,7 @@ def draws_pvalue(
     least: float = LEAST,
     fewest: int = 2,
 ) -> float:
-    """P-value of draws of numbers or vectors against their mass on a list of points, the rest of which is elsewhere.
-
-    With `complete` the points are all there is, so that a draw elsewhere makes the p-value 0; else such draws are in the
-    class of rare points. For `least` and `fewest` see `chi_square_pvalue`.
-    """
+    """P-value of draws of numbers or vectors against a mass on points; with `complete` one elsewhere makes it 0, else it is rare."""
     drawn, mass = np.asarray(draws), np.asarray(probability, np.float64)
     rows = drawn.reshape(len(drawn), -1)
     listed = np.asarray(points).reshape(len(mass), -1)

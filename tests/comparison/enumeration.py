@@ -1,7 +1,5 @@
 """Lattices and boxes listed by plain arithmetic, and laws on them; no code of the package."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Means and variances of draws against exact values, in standard errors."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +14,7 @@ LEAST_EFFECTIVE = 150
 
 
 def assert_mean(draws: Floats, exact: float, sd: float, what: str, *, errors: float = STANDARD_ERRORS) -> None:
-    """A mean of dependent draws (chain, draw) against that of their law, in Monte Carlo standard errors.
-
-    False alarms: ``2 norm.sf(errors)``.
-    """
+    """A mean of dependent draws (chain, draw) against that of their law, in standard errors; false alarms: ``2 norm.sf(errors)``."""
     size = draws.size
     spread = float(np.ptp(draws))
     effective = size if spread == 0 else min(float(az.ess(draws.astype(float), method="mean")), size)
@@ -33,11 +28,7 @@ def assert_mean(draws: Floats, exact: float, sd: float, what: str, *, errors: fl
 def assert_moments(
     draws: npt.ArrayLike, mean: npt.ArrayLike, variance: npt.ArrayLike | None, *, rate: float, what: str = "draws"
 ) -> None:
-    """Means, and variances if given, of independent draws (draw, cells) against exact ones.
-
-    Standard errors come from the draws themselves; `rate` is the false-alarm rate of all comparisons together, for
-    averages that are close to normal (1000 draws or more of a law with light tails).
-    """
+    """Means, and variances if given, of 1000 independent draws or more; `rate` is that of false alarms of all comparisons together."""
     drawn = np.asarray(draws, np.float64)
     drawn = drawn.reshape(len(drawn), -1)
     assert len(drawn) >= 1000, f"{what}: {len(drawn)} draws are too few for normal standard errors"

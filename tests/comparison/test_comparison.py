@@ -1,7 +1,5 @@
 """The harness rejects a law that is shifted or scaled, accepts the right one, and refuses what shows nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +14,7 @@ MASS = probabilities(-np.abs(K) / 2.0)
 RNG_DRAWS = np.random.default_rng(1).choice(K, 4000, p=MASS)
 
 
-def test_p_values_of_a_right_sampler_are_uniform() -> None:
+def test_p_values_of_a_right_sampler_are_uniform():
     """400 samples of 300 draws by either way of pooling; a false alarm in 1,000, the seed is fixed."""
     rng = np.random.default_rng(2)
     numbers = rng.multinomial(300, MASS, size=400)
@@ -25,7 +23,7 @@ def test_p_values_of_a_right_sampler_are_uniform() -> None:
     assert stats.kstest(near, "uniform").pvalue > 1e-3
 
 
-def test_a_shifted_or_wider_law_is_noticed() -> None:
+def test_a_shifted_or_wider_law_is_noticed_also_of_vectors():
     assert draws_pvalue(RNG_DRAWS, K, MASS) > 1e-4
     assert draws_pvalue(RNG_DRAWS, K, MASS, complete=True) > 1e-4
     for wrong in (np.roll(MASS, 1), probabilities(-np.abs(K) / 2.5), probabilities(-(K**2) / 12.0)):
@@ -34,18 +32,11 @@ def test_a_shifted_or_wider_law_is_noticed() -> None:
         assert chi_square_pvalue(counts, 4000 * wrong, pool="neighbours") < 1e-9
     assert draws_pvalue(np.append(RNG_DRAWS, 99), K, MASS, complete=True) == 0.0
     assert draws_pvalue(np.append(RNG_DRAWS, [99] * 80), K, MASS) < 1e-9  # 80 draws elsewhere, next to none expected
-
-
-def test_draws_of_a_law_that_is_nearly_certain() -> None:
-    assert elsewhere_pvalue(np.zeros(1000), 0.0, 1e-6) == 1.0
-    assert elsewhere_pvalue([0.0] * 999 + [1.0], 0.0, 1e-6) == pytest.approx(2e-3, rel=1e-3)
-    assert elsewhere_pvalue(np.ones(1000), 0.0, 1e-6) == 0.0
-    assert elsewhere_pvalue(np.zeros(4000), 0.0, 0.005) < 1e-8  # 20 are expected
-    with pytest.raises(TooFewBinsError):
-        draws_pvalue(np.zeros(1000), [0, 1], [1.0 - 1e-6, 1e-6], complete=True)
-
-
-def test_vectors_are_compared_as_wholes() -> None:
+    assert box(1, 2).tolist() == [[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)]
+    tried = [own for own in box(3, 3).tolist() if own[0] + own[1] + 2 * own[2] == 0]
+    found = [own for own in lattice_points(np.array([[1, 1, 2]]), 3).tolist() if max(map(abs, own)) <= 3]
+    assert sorted(found) == sorted(tried)
+    np.testing.assert_allclose(probabilities(np.log([1.0, 3.0]) + 900.0), [0.25, 0.75])
     points = lattice_points(np.ones((1, 3), dtype=np.int64), 12)
     mass = probabilities(-0.7 * np.abs(points).sum(axis=1))
     drawn = points[np.random.default_rng(3).choice(len(points), 4000, p=mass)]
@@ -54,24 +45,29 @@ def test_vectors_are_compared_as_wholes() -> None:
     assert draws_pvalue(drawn, points, probabilities(-0.8 * np.abs(points).sum(axis=1))) < 1e-4
 
 
-@pytest.mark.parametrize("pool", ["rest", "neighbours"])
-def test_one_bin_is_an_error(pool) -> None:
-    with pytest.raises(TooFewBinsError, match="1 bins of 3 are left"):
-        chi_square_pvalue([8, 1, 1], [8.0, 1.0, 1.0], pool=pool)
-    with pytest.raises(TooFewBinsError, match="1 bins of 1"):
-        chi_square_pvalue([500], [500.0], pool=pool)
-    with pytest.raises(TooFewBinsError, match="at least 5 are needed"):
-        chi_square_pvalue([50, 50], [50.0, 50.0], pool=pool, fewest=5)
+def test_one_bin_is_an_error_and_a_law_that_is_nearly_certain_is_compared_elsewhere():
+    assert elsewhere_pvalue(np.zeros(1000), 0.0, 1e-6) == 1.0
+    assert elsewhere_pvalue([0.0] * 999 + [1.0], 0.0, 1e-6) == pytest.approx(2e-3, rel=1e-3)
+    assert elsewhere_pvalue(np.ones(1000), 0.0, 1e-6) == 0.0
+    assert elsewhere_pvalue(np.zeros(4000), 0.0, 0.005) < 1e-8  # 20 are expected
     with pytest.raises(TooFewBinsError):
-        draws_pvalue([0] * 9, [0, 1], [0.5, 0.5])
-    with pytest.raises(ValueError, match="90 expected"):
-        chi_square_pvalue([50, 50], [45.0, 45.0], pool=pool)
+        draws_pvalue(np.zeros(1000), [0, 1], [1.0 - 1e-6, 1e-6], complete=True)
+    for pool in ("rest", "neighbours"):
+        with pytest.raises(TooFewBinsError, match="1 bins of 3 are left"):
+            chi_square_pvalue([8, 1, 1], [8.0, 1.0, 1.0], pool=pool)
+        with pytest.raises(TooFewBinsError, match="1 bins of 1"):
+            chi_square_pvalue([500], [500.0], pool=pool)
+        with pytest.raises(TooFewBinsError, match="at least 5 are needed"):
+            chi_square_pvalue([50, 50], [50.0, 50.0], pool=pool, fewest=5)
+        with pytest.raises(TooFewBinsError):
+            draws_pvalue([0] * 9, [0, 1], [0.5, 0.5])
+        with pytest.raises(ValueError, match="90 expected"):
+            chi_square_pvalue([50, 50], [45.0, 45.0], pool=pool)
 
 
-def test_total_variation_keeps_its_rate() -> None:
+def test_total_variation_keeps_its_rate_by_effective_draws_and_means_and_variances_are_compared():
     """The limit is on the safe side: at a stated rate of 5%, 2,000 samples have no more alarms than 5%."""
-    rng = np.random.default_rng(4)
-    law = np.array([0.5, 0.3, 0.15, 0.05])
+    rng, law = np.random.default_rng(4), np.array([0.5, 0.3, 0.15, 0.05])
     limit = variation_limit(law, 200, 0.05)
     found = np.array([total_variation(rng.choice(4, 200, p=law), law) for _ in range(2000)])
     assert np.mean(found > limit) <= 0.05
@@ -84,18 +80,11 @@ def test_total_variation_keeps_its_rate() -> None:
         assert_close_in_variation(index[:10], law, rate=1e-6)
     with pytest.raises(TooFewBinsError):
         assert_close_in_variation(np.zeros(4000, dtype=int), np.array([1.0, 0.0]), rate=1e-6)
-
-
-def test_dependent_draws_count_for_fewer() -> None:
-    rng = np.random.default_rng(5)
-    law = np.full(4, 0.25)
+    rng, law = np.random.default_rng(5), np.full(4, 0.25)
     sticky = np.repeat(rng.choice(4, (2, 200)), 20, axis=1)
     assert effective_size(sticky, law) < 800
     assert effective_size(sticky.reshape(-1), law) == 8000
     assert_close_in_variation(sticky, law, rate=1e-4, largest=0.3)
-
-
-def test_means_and_variances() -> None:
     rng = np.random.default_rng(6)
     draws = rng.laplace(size=(20_000, 3))
     assert_moments(draws, 0.0, 2.0, rate=1e-6)
@@ -110,11 +99,3 @@ def test_means_and_variances() -> None:
         assert_mean(chains, 0.2, np.sqrt(2.0), "x")
     with pytest.raises(AssertionError, match="effective draws"):
         assert_mean(np.repeat(rng.normal(size=(2, 20)), 100, axis=1), 0.0, 1.0, "x")
-
-
-def test_enumeration() -> None:
-    assert box(1, 2).tolist() == [[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)]
-    tried = [own for own in box(3, 3).tolist() if own[0] + own[1] + 2 * own[2] == 0]
-    found = [own for own in lattice_points(np.array([[1, 1, 2]]), 3).tolist() if max(map(abs, own)) <= 3]
-    assert sorted(found) == sorted(tried)
-    np.testing.assert_allclose(probabilities(np.log([1.0, 3.0]) + 900.0), [0.25, 0.75])

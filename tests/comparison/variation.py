@@ -1,7 +1,5 @@
 """Total variation between draws and a law on finitely many points, with a proved false-alarm rate."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +28,7 @@ def total_variation(index: Ints, probability: npt.ArrayLike) -> float:
 
 
 def effective_size(index: Ints, probability: npt.ArrayLike, most: int = 20) -> float:
-    """Effective sample size of draws (chain, draw) of indices: the least over the indicators of the likeliest points.
-
-    For draws of one axis, taken to be independent, their number.
-    """
+    """Effective sample size of indices (chain, draw), the least over the likeliest points; of one axis, independent, their number."""
     if np.ndim(index) == 1:
         return float(len(index))
     p = np.asarray(probability, np.float64)
@@ -48,10 +43,7 @@ def effective_size(index: Ints, probability: npt.ArrayLike, most: int = 20) -> f
 def assert_close_in_variation(
     index: Ints, probability: npt.ArrayLike, *, rate: float, largest: float = 0.2, what: str = "draws"
 ) -> None:
-    """Compare draws of indices of points, shape (n,) if independent or (chain, draw), with a law on the points.
-
-    `rate` is that of false alarms, if the effective size is right; a limit above `largest` is an error: it shows nothing.
-    """
+    """Compare indices of points, (n,) if independent or (chain, draw), with a law; a limit above `largest` shows nothing: an error."""
     p = np.asarray(probability, np.float64)
     if np.count_nonzero(p > 0.0) < 2:
         raise TooFewBinsError(f"a law on {np.count_nonzero(p > 0.0)} points cannot be compared by total variation")
