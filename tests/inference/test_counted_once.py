@@ -17,6 +17,7 @@ from bayesdp.noise import DiscreteGaussian
 from bayesdp.posterior.groups import releases_of_tables
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
+from tests.inference.oracle import counts_model, noisy_cells
 from tests.registering import only_here
 
 TABLE = {"area": ["a", "b", "c"], "kind": ["only"]}
@@ -46,6 +47,11 @@ def release(law, values=VALUES):
     return Release(bdp.Frame.of(TABLE), parts, (Exact(Totals(TABLE), TOTAL),))
 
 
+def model_of(first):
+    model = counts_model(first, pm.Poisson.dist(MEAN))
+    return model, model["x"]
+
+
 def enumerated(copies):
     """Means of the cells: Poisson counts given their total are multinomial; each noisy number counts `copies` times."""
     tables = np.array([(i, j, TOTAL - i - j) for i in range(TOTAL + 1) for j in range(TOTAL + 1 - i)])
@@ -55,9 +61,7 @@ def enumerated(copies):
     return weights @ tables / weights.sum(), np.sqrt(np.diag(np.cov(tables.T, aweights=weights, ddof=0)))
 
 
-@pytest.mark.parametrize(
-    ("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (DiscreteGaussian(sigma=SIGMA), 3)], ids=["keyed", "independent"]
-)
+@pytest.mark.parametrize(("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (DiscreteGaussian(sigma=SIGMA), 3)])
 def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, copies):
     # 2000 draws that are nearly independent, 6 comparisons: 5 standard errors of 1000 draws is beyond a false alarm of 1e-5.
     with warnings.catch_warnings(record=True) as told:
@@ -78,16 +82,9 @@ def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, 
         assert sum(len(release.measurements) for release in again) == 1
 
 
-def model_of(first):
-    with pm.Model(coords=first.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(MEAN), dims=first.dims)
-        bdp.observe(first, x)
-    return model, x
-
-
 def test_a_second_release_says_only_what_is_new():
     law = KeyedHere(sigma=SIGMA)
-    first = Release.from_published(TABLE, [Measured(Identity(TABLE), VALUES[:, None], law)])
+    first = noisy_cells(TABLE, VALUES[:, None], law)
     second = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)])
     model, x = model_of(first)
     with model, pytest.warns(CountedOnceWarning, match="3 of the 3 answers by area and 1 answer by kind"):
@@ -102,11 +99,9 @@ def test_a_second_release_says_only_what_is_new():
 
 
 def test_other_numbers_can_be_set_in_its_place():
-    law = KeyedHere(sigma=SIGMA)
     with pytest.warns(CountedOnceWarning):
-        model, _ = model_of(release(law))
-    other = np.array([5, 1, 7])
-    new = release(law, other)
+        model, _ = model_of(release(KeyedHere(sigma=SIGMA)))
+    new = release(KeyedHere(sigma=SIGMA), np.array([5, 1, 7]))
     numbers = bdp.inference.observed.numbers_of(model, [new])
     assert numbers["noisy_published"].reshape(-1).tolist() == [5, 1, 7]
     bdp.set_release(model, new)

@@ -12,6 +12,7 @@ from pymc.model.transform.optimization import freeze_model
 from pymc.step_methods import STEP_METHODS
 
 import bayesdp as bdp
+from tests.inference.oracle import noisy_cells
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ENTRIES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(.*?)` \| (works|refuses) \|$", PAGE, re.MULTILINE))
@@ -22,18 +23,11 @@ QUIET = {"progressbar": False, "random_seed": 1}
 SHORT = {"draws": 10, "tune": 10, "chains": 1, "cores": 1, "quiet": True, "compute_convergence_checks": False, **QUIET}
 
 
-def published() -> bdp.Release:
-    return bdp.Release.from_published(
-        COUNTY,
-        measured=[bdp.Measured(bdp.Identity(COUNTY), [11, 29, 23], bdp.noise.DiscreteGaussian(sigma=3.0))],
-        exact=[bdp.Exact(bdp.Totals(COUNTY), TOTAL)],
-    )
-
-
 @pytest.fixture(scope="module")
 def counts():
     """Model, the variable that holds the table, a posterior."""
-    release = published()
+    law = bdp.noise.DiscreteGaussian(sigma=3.0)
+    release = noisy_cells(COUNTY, [11, 29, 23], law, bdp.Exact(bdp.Totals(COUNTY), TOTAL))
     with pm.Model(coords=COUNTY) as model:
         rate = pm.Gamma("rate", 2.0, 0.1)
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="county")
@@ -59,17 +53,8 @@ def fitted(method):
     return lambda model, x, tree: pm.fit(n=5, method=method, progressbar=False, random_seed=1)
 
 
-STEPS = [
-    "Metropolis",
-    "DEMetropolis",
-    "DEMetropolisZ",
-    "Slice",
-    "NUTS",
-    "HamiltonianMC",
-    "BinaryMetropolis",
-    "BinaryGibbsMetropolis",
-    "CategoricalGibbsMetropolis",
-]
+STEPS = ["Metropolis", "DEMetropolis", "DEMetropolisZ", "Slice", "NUTS", "HamiltonianMC"]
+STEPS += ["BinaryMetropolis", "BinaryGibbsMetropolis", "CategoricalGibbsMetropolis"]
 CALLS = {
     "bdp.sample()": lambda model, x, tree: bdp.sample(**SHORT),
     "pm.sample()": sampled(),
@@ -86,11 +71,13 @@ CALLS = {
     "pm.sample_posterior_predictive()": lambda model, x, tree: pm.sample_posterior_predictive(tree.copy(), **QUIET),
     "pm.compute_log_likelihood()": lambda model, x, tree: pm.compute_log_likelihood(tree.copy(), progressbar=False),
     "pm.compute_log_prior()": lambda model, x, tree: pm.compute_log_prior(tree.copy(), progressbar=False),
-    "pm.compute_deterministics()": lambda model, x, tree: pm.compute_deterministics(
-        tree["posterior"].to_dataset(), progressbar=False
-    ),
+    "pm.compute_deterministics()": lambda model, x, tree: pm.compute_deterministics(draws_of(tree), progressbar=False),
     "pm.draw(x)": lambda model, x, tree: pm.draw(x, 3, random_seed=1),
 }
+
+
+def draws_of(tree):
+    return tree["posterior"].to_dataset()
 
 
 def mode(**own):

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 TOTAL, NOISY, RATE = 60, np.array([11, 29, 23]), np.array([10.0, 30.0, 20.0])
+pytestmark = pytest.mark.filterwarnings("ignore")  # of ArviZ, about k
 
 
 def tables_and_terms(sigma, first=None):
@@ -26,7 +27,6 @@ def draws_of(tables, prior, own):
     return az.from_dict({"posterior": {"x": tables[chosen]}, "log_likelihood": {"noisy": own[chosen]}})
 
 
-@pytest.mark.filterwarnings("ignore")  # of ArviZ, about k
 @pytest.mark.parametrize(("sigma", "error"), [(1.0, 0.13), (3.0, 0.03)])
 def test_ties_leave_k_undefined_and_the_error_unsaid(sigma, error):
     tables, prior, own = tables_and_terms(sigma)
@@ -40,7 +40,6 @@ def test_ties_leave_k_undefined_and_the_error_unsaid(sigma, error):
         assert np.abs(found.elpd_i.values - exact).max() > 0.1
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_determined_cells_stop_loo():
     with pytest.raises(ValueError, match="All tail values are the same"):
         az.loo(draws_of(*tables_and_terms(3.0, first=12)))

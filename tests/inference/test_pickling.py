@@ -26,7 +26,7 @@ PLAIN = Mode(linker="py", optimizer=None)
 """Nothing is compiled: most of these models are asked for their log-density once."""
 
 
-def poisson(name: str) -> pm.Model:
+def poisson(name):
     example = example_of(name)
     return model_of(released(example.law, example.values))
 
@@ -40,14 +40,14 @@ def with_rates(law: noise.NoiseLaw) -> pm.Model:
     return model
 
 
-def flat() -> pm.Model:
+def flat():
     release = three_counties()
     with pm.Model(coords=release.coords) as model:
         bdp.observe(release, bdp.FlatCounts("x", dims=release.dims))
     return model
 
 
-def latent_lattice() -> pm.Model:
+def latent_lattice():
     """Noise that is a variable of the model, with a step of its own."""
     margins = bdp.Invariants(bdp.Margins(GRID, ["county"], ["education"]))
     with pm.Model() as model:
@@ -69,9 +69,8 @@ def terms(model: pm.Model) -> list[float]:
 def assert_pickles(model: pm.Model) -> None:
     again = through_pickle(model)
     assert list(again.named_vars) == list(model.named_vars)
-    assert {dim: list(own or ()) for dim, own in again.coords.items()} == {
-        dim: list(own or ()) for dim, own in model.coords.items()
-    }
+    ours, theirs = ({dim: list(own or ()) for dim, own in one.coords.items()} for one in (model, again))
+    assert ours == theirs
     expected = terms(model)
     assert all(np.isfinite(expected))
     np.testing.assert_array_equal(terms(again), expected)
@@ -79,12 +78,6 @@ def assert_pickles(model: pm.Model) -> None:
     assert again.str_repr() == model.str_repr()
     assert again._repr_latex_() == model._repr_latex_()
     assert all(rv._repr_latex_() is not None for rv in again.free_RVs)
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("name", noise.law_names().split(", "))
-def test_models_of_every_law(name: str):
-    assert_pickles(poisson(name))
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +88,18 @@ def mixed() -> pm.Model:
     return model
 
 
-def test_models_of_other_kinds(mixed: pm.Model):
+def test_models_of_other_kinds(mixed):
     for model in (mixed, flat(), latent_lattice()):
         assert_pickles(model)
 
 
-def drawn(step: Any, point: dict[str, Any]) -> list[Any]:
+@pytest.mark.system
+@pytest.mark.parametrize("name", noise.law_names().split(", "))
+def test_models_of_every_law(name):
+    assert_pickles(poisson(name))
+
+
+def drawn(step, point):
     """What a step does to a point, three times over, from a generator of its own."""
     step.setup_chain(np.random.default_rng(5), 5, 5)
     found = []
@@ -121,21 +120,17 @@ def test_steps_with_what_they_compiled(name: str):
         np.testing.assert_array_equal(one, other)
 
 
-def test_nuts_keeps_one_mass_matrix(mixed: pm.Model):
-    """It is tuned in one place, and used in another."""
+def draws(model, **own):
+    given = {"chains": 2, "random_seed": 3, "progressbar": False, "quiet": True, "nuts_sampler": "pymc"}
+    with model:
+        return bdp.sample(draws=8, tune=8, **given, **own)["posterior"].to_dataset()
+
+
+def test_nuts_keeps_one_mass_matrix_and_the_same_seed_gives_the_same_draws(mixed):
+    """The matrix is tuned in one place, and used in another."""
     with mixed:
         step = through_pickle(pm.NUTS([mixed["rate"]]))
     assert step.integrator._potential is step.potential
-
-
-def draws(model: pm.Model, **own: Any) -> Any:
-    with model:
-        return bdp.sample(
-            draws=20, tune=20, chains=2, random_seed=3, progressbar=False, quiet=True, nuts_sampler="pymc", **own
-        )["posterior"].to_dataset()
-
-
-def test_the_same_seed_gives_the_same_draws(mixed: pm.Model):
     expected, found = draws(mixed, cores=1), draws(through_pickle(mixed), cores=1)
     assert float(expected["rate"].std()) > 0
     assert list(found) == list(expected)
@@ -145,9 +140,9 @@ def test_the_same_seed_gives_the_same_draws(mixed: pm.Model):
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "context", ["fork", *(pytest.param(own, marks=pytest.mark.slow) for own in ("spawn", "forkserver"))]
+    "context", ["fork", *(pytest.param(c, marks=pytest.mark.slow) for c in ("spawn", "forkserver"))]
 )
-def test_the_other_ways_of_starting_processes(context: str):
+def test_the_other_ways_of_starting_processes(context):
     model = flat()
     found = draws(through_pickle(model), cores=2, mp_ctx=context)
     np.testing.assert_array_equal(found["x"], draws(model, cores=1)["x"])

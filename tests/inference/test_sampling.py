@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import arviz as az
 import numpy as np
@@ -15,6 +14,7 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import annotate, diagnose, releases_of
 from bayesdp.steps import FiberGibbs
+from tests.inference.oracle import noisy_cells, sample
 
 TABLE = bdp.datasets.delinquent_children()
 
@@ -25,33 +25,29 @@ def release() -> bdp.Release:
     return bdp.LatticeLaplace(margins, epsilon=0.25).release(TABLE, rng=np.random.default_rng(123_454_321))
 
 
-def model_of(release: bdp.Release, base: Any = None) -> pm.Model:
+def model_of(release, base=None):
     with pm.Model(coords=release.coords) as model:
-        if base is None:
-            x = bdp.FlatCounts("x", dims=release.dims)
-        else:
-            x = bdp.ConfidentialCounts("x", base(), dims=release.dims)
+        x = bdp.ConfidentialCounts("x", base(), dims=release.dims) if base else bdp.FlatCounts("x", dims=release.dims)
         bdp.observe(release, x)
     return model
 
 
+def quick(model, draws=500, tune=20, chains=2):
+    with model:
+        return bdp.sample(draws, tune=tune, chains=chains, cores=1, random_seed=4, progressbar=False, quiet=True)
+
+
 @pytest.fixture(scope="module")
-def model(release) -> pm.Model:
+def model(release):
     return model_of(release, lambda: pm.Poisson.dist(pm.Gamma("rate", 2.0, 0.1, dims=release.dims)))
 
 
 @pytest.fixture(scope="module")
-def tree(model) -> xr.DataTree:
-    with model:
-        return bdp.sample(draws=150, tune=100, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
+def tree(model):
+    return quick(model, 60, tune=40)
 
 
-def quick(model: pm.Model, draws: int = 500) -> xr.DataTree:
-    with model:
-        return bdp.sample(draws, tune=20, chains=2, cores=1, random_seed=4, progressbar=False, quiet=True)
-
-
-def test_groups_dimensions_and_labels(tree, release):
+def test_groups_dimensions_labels_and_limits(tree, release):
     groups = set(tree.children)
     assert {"posterior", "sample_stats", "observed_data", "release", "guarantee", "fiber", "diagnostics"} <= groups
     x = tree.posterior["x"]
@@ -66,13 +62,8 @@ def test_groups_dimensions_and_labels(tree, release):
     assert "0.25" in tree["guarantee"].attrs["text"]
     assert tree.attrs["seed"] == "4"
     assert {"bayesdp_version", "pymc_version", "numpy_version", "created"} <= set(tree.attrs)
-
-
-def test_limits_of_the_cells(tree):
-    fiber = tree["fiber"]
-    rows, columns = TABLE.sum("education"), TABLE.sum("county")
+    fiber, rows, columns = tree["fiber"], TABLE.sum("education"), TABLE.sum("county")
     xr.testing.assert_equal(fiber["upper"], np.minimum(rows, columns).transpose("county", "education").rename("upper"))
-    x = tree.posterior["x"]
     assert (x >= fiber["lower"]).all()
     assert (x <= fiber["upper"]).all()
     assert not fiber["determined"].any()
@@ -87,17 +78,15 @@ def test_limits_of_the_cells(tree):
         (noise.DiscreteLaplace(2.0), lambda: pm.Binomial.dist(12, 0.5, shape=(2, 2, 2)), True),
         (noise.Tulap(1.0, 0.05), lambda: pm.Poisson.dist(5.0, shape=(2, 2, 2)), True),
     ],
-    ids=["unbounded", "a bounded prior", "bounded noise"],
 )
 def test_what_is_said_of_connectivity_is_true_of_the_moves_that_were_taken(law, base, computed):
     """Margins of a three-way table whose moves are known in closed form, and computed where cells have upper bounds besides."""
     labels = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
     margins, table = bdp.Margins(labels, ["a", "b"], ["b", "c"]), np.arange(2, 10).reshape(2, 2, 2)
-    measured = bdp.Measured(bdp.Identity(labels), table + (0.25 if law.name == "tulap" else 0), law)
-    release = bdp.Release.from_published(labels, [measured], [bdp.Exact(margins, margins.apply(table))])
-    model = model_of(release, base)
+    published = table + (0.25 if law.name == "tulap" else 0)
+    model = model_of(noisy_cells(labels, published, law, bdp.Exact(margins, margins.apply(table))), base)
+    found = quick(model, 10, tune=5, chains=1)
     with model:
-        found = bdp.sample(draws=10, tune=5, chains=1, cores=1, random_seed=1, progressbar=False, quiet=True)
         [(_, claim)] = FiberGibbs().connectivity.items()
     attributes = found["fiber"].attrs
     assert (attributes["proved"], attributes["connectivity"]) == (1, claim["claim"])
@@ -108,9 +97,8 @@ def test_what_is_said_of_connectivity_is_true_of_the_moves_that_were_taken(law, 
 def test_a_cell_that_bounded_noise_determines_is_no_sign_of_a_stuck_chain():
     law = noise.Tulap(1.0, 0.2)
     assert law.standard.support()[1] < 2.0
-    measured = bdp.Measured(bdp.Identity({"county": ["Alpha", "Beta"]}), [-1.1, 6.0], law)
-    release = bdp.Release.from_published({"county": ["Alpha", "Beta"]}, [measured])
-    found = quick(model_of(release, lambda: pm.Poisson.dist(5.0)), draws=1000)
+    release = noisy_cells({"county": ["Alpha", "Beta"]}, [-1.1, 6.0], law)
+    found = quick(model_of(release, lambda: pm.Poisson.dist(5.0)))
     assert (found.posterior["x"].sel(county="Alpha") == 0).all()
     assert found.posterior["x"].sel(county="Beta").std() > 0
     assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
@@ -126,7 +114,7 @@ def test_diagnostics_of_every_free_quantity(tree):
     assert str(round(diagnostics.attrs["worst_rhat"], 3)) in diagnostics.attrs["message"]
 
 
-def test_saved_and_loaded(tree, tmp_path):
+def test_saved_and_loaded_without_the_table_or_the_seed_of_the_noise(tree, tmp_path):
     tree.to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     again = xr.open_datatree(tmp_path / "posterior.nc", engine="h5netcdf").load()
     for group in ("posterior", "sample_stats", "observed_data", "fiber", "diagnostics", "release"):
@@ -137,16 +125,12 @@ def test_saved_and_loaded(tree, tmp_path):
     assert again["fiber"]["determined"].dtype == bool
     # What is computed from such draws is written as ever.
     (again.posterior["x"].isel(draw=slice(0, 3), county=0) * 2.5).to_netcdf(tmp_path / "part.nc", engine="h5netcdf")
-
-
-def test_neither_the_table_nor_the_seed_of_the_noise_is_saved(tree, tmp_path):
     # The seed of the release is nowhere. The confidential table as an array is nowhere outside of the draws (which may
     # pass through it).
-    path = tmp_path / "posterior.nc"
     apart = tree.copy()
     del apart["posterior"]
-    apart.to_netcdf(path, engine="h5netcdf")
-    content = path.read_bytes()
+    apart.to_netcdf(tmp_path / "apart.nc", engine="h5netcdf")
+    content = (tmp_path / "apart.nc").read_bytes()
     assert b"123454321" not in content
     for dtype in ("<i8", "<f8", "<i4"):
         assert np.asarray(123_454_321, dtype=dtype).tobytes() not in content
@@ -156,12 +140,7 @@ def test_neither_the_table_nor_the_seed_of_the_noise_is_saved(tree, tmp_path):
 def test_replaced_numbers_take_the_release_away():
     """The release beside a posterior is the one that the posterior is of."""
     county = {"county": ["p", "q"]}
-    published = bdp.Release.from_published(
-        county,
-        measured=[bdp.Measured(bdp.Identity(county), [4, 7], noise.DiscreteLaplace(b=2.0))],
-        exact=[bdp.Exact(bdp.Totals(county), 10)],
-    )
-    model = model_of(published)
+    model = model_of(noisy_cells(county, [4, 7], noise.DiscreteLaplace(b=2.0), bdp.Exact(bdp.Totals(county), 10)))
     assert "release" in quick(model).children
     with model:
         pm.set_data({"exact_published": np.float64(14)})
@@ -179,9 +158,9 @@ FRAME = {"a": ["u", "v"], "b": ["r", "s", "t"]}
 
 
 class TestDeterminedAndStuckCells:
-    def release(self, *exact: bdp.Exact) -> bdp.Release:
-        noisy = bdp.Measured(bdp.Identity(FRAME), [[3, 4, 0], [5, 6, 1]], noise.DiscreteLaplace(b=2.0))
-        return bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(bdp.Margins(FRAME, ["a"]), [8, 12]), *exact])
+    def release(self, *exact):
+        law, rows = noise.DiscreteLaplace(b=2.0), bdp.Exact(bdp.Margins(FRAME, ["a"]), [8, 12])
+        return noisy_cells(FRAME, [[3, 4, 0], [5, 6, 1]], law, rows, *exact)
 
     def test_determined_cells_are_marked_and_left_out(self):
         tree = quick(model_of(self.release(bdp.Exact(bdp.Margins(FRAME, ["b"]), [9, 11, 0]))))
@@ -195,7 +174,7 @@ class TestDeterminedAndStuckCells:
         assert tree["diagnostics"].attrs["converged"] == 1
         assert not tree["fiber"]["determined"].any()  # the exact answers alone do not say so
 
-    def test_a_free_cell_that_never_moves_is_not_converged(self):
+    def test_a_free_cell_that_never_moves_is_not_converged_and_cells_that_cannot_are(self):
         draws = np.random.default_rng(1).integers(0, 9, (4, 500, 3))
         draws[..., 1] = 7
         data = xr.Dataset({"x": (("chain", "draw", "c"), draws)})
@@ -205,8 +184,6 @@ class TestDeterminedAndStuckCells:
         fine = diagnose(data, {"x": np.array([False, True, False])})
         assert fine.attrs["converged"] == 1
         assert np.isnan(fine["x_rhat"].values).tolist() == [False, True, False]
-
-    def test_nothing_that_can_move(self):
         data = xr.Dataset({"x": (("chain", "draw", "c"), np.full((2, 100, 2), 3))})
         found = diagnose(data, {"x": np.array([True, True])})
         assert found.attrs["converged"] == 1
@@ -214,19 +191,17 @@ class TestDeterminedAndStuckCells:
 
 
 def test_what_is_wrong_is_logged_unless_quiet(model, caplog):
+    quick(model, 10, tune=5, chains=1)
+    assert "judge convergence" not in caplog.text
     with model:
-        options = {"draws": 10, "tune": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False}
-        bdp.sample(**options, quiet=True)
-        assert "judge convergence" not in caplog.text
-        bdp.sample(**options)
-        assert "Too little to judge convergence, and nothing that speaks against it" in caplog.text
-        assert "NOT converged" not in caplog.text
+        bdp.sample(draws=10, tune=5, chains=1, cores=1, random_seed=1, progressbar=False)
+    assert "Too little to judge convergence, and nothing that speaks against it" in caplog.text
+    assert "NOT converged" not in caplog.text
 
 
 def test_copies_of_a_model_have_limits_but_no_release(model):
-    options = {"chains": 1, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
-    with model.copy() as copy:
-        tree = annotate(pm.sample(draws=5, tune=5, compute_convergence_checks=False, **options), copy)
+    copy = model.copy()
+    tree = annotate(sample(copy, 5, 5, chains=1), copy)
     assert "release" not in tree.children
     assert (tree["fiber"]["upper"] <= 50).all()
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pymc as pm
 import pytest
 
 from bayesdp.inference import FiberGibbs
-from tests.steps.models import build
+from tests.steps.models import begun, build
 
 
 @pytest.fixture(scope="module")
-def plain() -> pm.Model:
+def plain():
     """Counts alone: no gradient is compiled."""
     return build(before=False)
 
 
 @pytest.fixture(scope="module")
-def mixed() -> pm.Model:
+def mixed():
     return build(before=True, after=True)
 
 
 @pytest.fixture
-def step(plain) -> FiberGibbs:
-    with plain:
-        made = FiberGibbs()
-    made.setup_chain(np.random.default_rng(3), 10, 10)
-    return made
+def step(plain):
+    return begun(FiberGibbs(model=plain))

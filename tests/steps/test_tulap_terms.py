@@ -14,11 +14,10 @@ from bayesdp.calibration import sbc
 from bayesdp.mechanisms import CanonicalNoise
 from bayesdp.privacy.canonical import Tulap
 from bayesdp.steps.fiber_gibbs import CountTable
-from tests.inference.oracle import Exactly, counts_model
+from tests.inference.oracle import Exactly, counts_model, noisy_cells, sample
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 TOTAL = bdp.Totals(TABLE)
-QUIET = {"nuts_sampler": "pymc", "cores": 1, "progressbar": False, "quiet": True}
 MECHANISM = CanonicalNoise(TABLE, epsilon=0.6, delta=1e-3)
 
 
@@ -27,35 +26,29 @@ def table_of(model, name="x"):
 
 
 def simulate(rng):
-    """Counts far from where the prior starts, beyond the reach of the noise."""
+    """Counts far from where the prior starts, beyond the reach of the noise, and their total."""
     rate = rng.gamma(2.0, 150.0)
     x = rng.poisson(rate, size=(2, 3))
     release = MECHANISM.release(x, rng=rng)
-    return {"rate": rate, "x": x}, release
-
-
-def simulate_with_total(rng):
-    truth, release = simulate(rng)
-    return truth, bdp.Release(release.frame, release.measurements, (bdp.Exact(TOTAL, truth["x"].sum()),))
+    return {"rate": rate, "x": x}, bdp.Release(release.frame, release.measurements, (bdp.Exact(TOTAL, x.sum()),))
 
 
 def build(release):
     with pm.Model(coords=release.coords) as model:
         rate = pm.Gamma("rate", 2.0, 1.0 / 150.0)
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims)
-        bdp.observe(release, x)
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release.dims))
     return model
 
 
 @pytest.mark.system
 def test_no_simulation_with_large_counts_fails_and_one_model_serves_all():
-    result = sbc(simulate_with_total, build, ["rate", "x"], n=8, seed=5, draws=100, tune=100, progressbar=False)
+    result = sbc(simulate, build, ["rate", "x"], n=8, seed=5, draws=100, tune=100, progressbar=False)
     assert result["verdict"].attrs["failed"] == 0
     assert result.attrs["model_reused"] == "True"
 
 
-def test_steps_are_exact_conditional_and_starts_are_within_reach():
-    _, release = simulate_with_total(np.random.default_rng(3))
+def test_steps_are_exact_conditional_starts_are_within_reach_and_given_counts_beyond_it_have_no_density():
+    _, release = simulate(np.random.default_rng(3))
     model = build(release)
     table = table_of(model)
     assert table.exact_conditional
@@ -66,20 +59,20 @@ def test_steps_are_exact_conditional_and_starts_are_within_reach():
         table.begin(model.initial_point(), np.random.default_rng(seed))
         assert np.all(np.abs(table.value - release.values.values) <= end)
         assert table.value.sum() == release.exact[0].values
+    beyond = {"x": np.zeros((2, 3), dtype=np.int64)}
+    given = pm.do(model, beyond)
+    assert given.compile_logp(vars=[given["noisy"]])({"rate_log__": 0.0}) == -np.inf
+    free = model.compile_logp(vars=[model["noisy"]])
+    assert np.isfinite(free(model.initial_point() | beyond))
 
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_margins_with_missing_and_half_way_numbers_against_enumeration(exact):
     frame = {"row": ["a", "b"], "column": ["u", "v"]}
     law, rate = bdp.noise.Tulap(0.7, 0.05), np.array([[2.0, 1.0], [0.5, 1.5]])
-    release = bdp.Release.from_published(
-        frame,
-        measured=[
-            bdp.Measured(bdp.Margins(frame, ["row"]), [3.5, 1.2], law),
-            bdp.Measured(bdp.Identity(frame), [[1.7, np.nan], [-0.4, 2.5]], law, unmeasured=[("a", "v")]),
-        ],
-        exact=[bdp.Exact(bdp.Totals(frame), 5)] if exact else [],
-    )
+    rows = bdp.Measured(bdp.Margins(frame, ["row"]), [3.5, 1.2], law)
+    cells = bdp.Measured(bdp.Identity(frame), [[1.7, np.nan], [-0.4, 2.5]], law, unmeasured=[("a", "v")])
+    release = bdp.Release.from_published(frame, [rows, cells], [bdp.Exact(bdp.Totals(frame), 5)] * exact)
 
     def logs(tables):
         (a, b), (c, d) = np.moveaxis(tables, 0, -1)
@@ -99,22 +92,16 @@ def test_margins_with_missing_and_half_way_numbers_against_enumeration(exact):
 
 def test_parameters_that_are_variables():
     # Without delta epsilon may be free, and the steps are exact; with both, what the noise reaches is unknown.
-    y = np.array([4.2, 7.4])
-    for delta, exact in ((0.0, True), (0.01, False)):
+    for epsilon, delta, exact in ((None, 0.0, True), (None, 0.01, False), ([0.5, 1.0], [0.0, 0.05], True)):
         with pm.Model() as model:
-            epsilon = pm.Uniform("epsilon", 0.2, 2.0)
             x = bdp.ConfidentialCounts("x", pm.Poisson.dist([5.0, 6.0]))
-            bdp.distributions.Tulap("noisy", x, epsilon, delta, observed=y)
-        assert table_of(model).exact_conditional is exact
-    with pm.Model() as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist([5.0, 6.0]))
-        bdp.distributions.Tulap("noisy", x, [0.5, 1.0], [0.0, 0.05], observed=y)
-    table = table_of(model)
-    assert table.exact_conditional
-    end = Tulap(1.0, 0.05).support()[1]
-    low, high = np.ceil(7.4 - end), np.floor(7.4 + end)
-    assert (table.target.fiber.system.lower[1], table.target.fiber.system.upper[1]) == (low, high)
-    assert table.target.fiber.system.lower[0] == 0
+            own = epsilon or pm.Uniform("epsilon", 0.2, 2.0)
+            bdp.distributions.Tulap("noisy", x, own, delta, observed=np.array([4.2, 7.4]))
+        table = table_of(model)
+        assert table.exact_conditional is exact
+    system, end = table.target.fiber.system, Tulap(1.0, 0.05).support()[1]
+    assert (system.lower[1], system.upper[1]) == (np.ceil(7.4 - end), np.floor(7.4 + end))
+    assert system.lower[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -125,27 +112,16 @@ def test_parameters_that_are_variables():
     ],
 )
 def test_numbers_that_no_table_explains(published, total, words):
-    noisy = bdp.Measured(bdp.Identity(TABLE), np.full((2, 3), published), bdp.noise.Tulap(1.0, 0.1))
-    with build(bdp.Release.from_published(TABLE, [noisy], total)), pytest.raises(ValueError, match=words):
-        bdp.sample(draws=10, tune=10, chains=1, **QUIET)
-
-
-def test_given_counts_beyond_reach_have_no_density():
-    _, release = simulate(np.random.default_rng(3))
-    model = build(release)
-    given = pm.do(model, {"x": np.zeros((2, 3), dtype=np.int64)})
-    value = given.compile_logp(vars=[given["noisy"]])({"rate_log__": 0.0})
-    assert value == -np.inf
-    free = model.compile_logp(vars=[model["noisy"]])
-    point = model.initial_point()
-    assert np.isfinite(free(point | {"x": np.zeros((2, 3), dtype=np.int64)}))
+    model = build(noisy_cells(TABLE, np.full((2, 3), published), bdp.noise.Tulap(1.0, 0.1), *total))
+    with pytest.raises(ValueError, match=words):
+        sample(model, 10, tune=10)
 
 
 def test_a_start_that_the_rest_of_the_model_allows_is_not_scattered_away():
     # A law that the kernel does not know, of small support: from 30 away no random walk finds it.
     start = np.array([[300, 310, 320], [330, 340, 350]])
-    with pm.Model():
+    with pm.Model() as model:
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(np.full((2, 3), 200.0)))
         pm.Potential("near", pm.math.switch(pm.math.all(abs(x - start) <= 1), 0.0, -np.inf))
-        found = bdp.sample(draws=50, tune=10, chains=1, random_seed=1, initvals={"x": start}, **QUIET)
+    found = sample(model, 50, tune=10, chains=1, initvals={"x": start})
     assert np.all(np.abs(found.posterior["x"].values - start) <= 1)

@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pymc as pm
@@ -23,21 +22,20 @@ from bayesdp.inference import annotating, sampling
 from bayesdp.inference.runs import running
 from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
+from tests.inference.oracle import noisy_cells
 
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
-QUICK = {"draws": 600, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+QUICK = {"draws": 300, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
-@pytest.fixture(scope="module")
-def model() -> pm.Model:
-    published = bdp.Release.from_published(
-        FRAME,
-        measured=[bdp.Measured(bdp.Identity(FRAME), [30, 80, 12], noise.DiscreteLaplace(b=3.0))],
-        exact=[bdp.Exact(bdp.Totals(FRAME), 120)],
-    )
+def made():
+    release = noisy_cells(FRAME, [30, 80, 12], noise.DiscreteLaplace(b=3.0), bdp.Exact(bdp.Totals(FRAME), 120))
     with pm.Model(coords=FRAME) as model:
-        bdp.observe(published, bdp.FlatCounts("x", dims="county"))
+        bdp.observe(release, bdp.FlatCounts("x", dims="county"))
     return model
+
+
+model = pytest.fixture(scope="module")(made)
 
 
 def test_nothing_asks_for_the_version_of_the_installed_package():
@@ -46,20 +44,13 @@ def test_nothing_asks_for_the_version_of_the_installed_package():
     assert not [own for own in package.rglob("*.py") if 'version("bayesdp")' in own.read_text().replace("'", '"')]
 
 
-def fails(error: BaseException) -> Callable[..., Any]:
-    def call(*args, **kwargs):
-        raise error
-
-    return call
-
-
 class TestDrawsAreKept:
     @pytest.mark.parametrize(("where", "name"), [(sampling, "diagnose"), (annotating, "_limits")])
     def test_after_an_interrupt(self, model, monkeypatch, where, name):
-        monkeypatch.setattr(where, name, fails(KeyboardInterrupt()))
+        monkeypatch.setattr(where, name, Mock(side_effect=KeyboardInterrupt()))
         with model:
             tree = bdp.sample(**QUICK)
-        assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
+        assert tree.posterior.sizes == {"chain": 2, "draw": 300, "county": 3}
         assert {"release", "diagnostics"} <= set(tree.children)
         assert tree.attrs["bayesdp_version"] == bdp.__version__
         if name == "diagnose":
@@ -71,26 +62,20 @@ class TestDrawsAreKept:
             }
 
     def test_an_error_in_the_diagnostics_carries_the_draws(self, model, monkeypatch):
-        monkeypatch.setattr(sampling, "diagnose", fails(MemoryError("no room")))
+        monkeypatch.setattr(sampling, "diagnose", Mock(side_effect=MemoryError("no room")))
         with model, pytest.raises(MemoryError, match="no room") as caught:
             bdp.sample(**QUICK)
-        assert caught.value.draws.posterior["x"].shape == (2, 600, 3)
+        assert caught.value.draws.posterior["x"].shape == (2, 300, 3)
         assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
 
 
 SCRIPT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
-import pymc as pm, bayesdp as bdp
-frame = {"county": ["Alpha", "Beta", "Gamma"]}
-release = bdp.Release.from_published(
-    frame,
-    measured=[bdp.Measured(bdp.Identity(frame), [30, 80, 12], bdp.noise.DiscreteLaplace(b=3.0))],
-    exact=[bdp.Exact(bdp.Totals(frame), 120)],
-)
+import bayesdp as bdp
+from tests.inference.runs.test_runs import made
 calls = []
-with pm.Model(coords=frame):
-    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+with made():
     tree = bdp.sample(
         draws=1_000_000, tune=50, chains=4, cores=1, random_seed=1, progressbar=False,
         callback=lambda trace, draw: calls.append(draw.chain),
@@ -104,14 +89,9 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 @pytest.mark.system
 def test_ctrl_c_with_one_core_returns_what_was_drawn():
     """Once Ctrl-C ended the first of four chains only, and the next one began."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
-    )
+    given = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, **given)
     assert process.stderr is not None
     while "FiberGibbs: [x]" not in (line := process.stderr.readline()):
         assert line, "it ended before it began"
@@ -129,32 +109,25 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
 
 
 class TestProgressLines:
-    def lines(self, monkeypatch, capsys, seconds, told, calls) -> list[str]:
-        times = iter(seconds)
-        monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
-        own = told()
-        for call in calls:
-            own(*call)
-        return capsys.readouterr().err.splitlines()
+    def test_now_and_then(self, monkeypatch, capsys):
+        """At 5, 10, 15, 23, ... seconds, and once a minute in the end; of what is left after the first draw alone."""
 
-    def sampling_lines(self, monkeypatch, capsys, seconds) -> list[str]:
-        calls = [(done, 1000) for done in range(1, len(seconds))]
-        return self.lines(monkeypatch, capsys, seconds, lambda: ProgressLines("sampling", "draws"), calls)
+        def lines(seconds, told, before=(), after=1000):
+            times = iter(seconds)
+            monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
+            own = told()
+            for done in range(1, len(seconds)):
+                own(*before, done, after)
+            return capsys.readouterr().err.splitlines()
 
-    def test_one_line_now_and_then(self, monkeypatch, capsys):
-        lines = self.sampling_lines(monkeypatch, capsys, np.arange(1001.0))
-        assert lines[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
-        assert 15 < len(lines) < 30  # at 5, 10, 15, 23, ... seconds, and once a minute in the end
-
-    def test_the_time_before_the_first_draw_says_nothing_of_what_is_left(self, monkeypatch, capsys):
-        assert self.sampling_lines(monkeypatch, capsys, [0.0, 100.0, 151.0]) == [
+        many = lines(np.arange(1001.0), lambda: ProgressLines("sampling", "draws"))
+        assert many[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
+        assert 15 < len(many) < 30
+        assert lines([0.0, 100.0, 151.0], lambda: ProgressLines("sampling", "draws")) == [
             "sampling: 1 of 1,000 draws (0%), 0:01:40 passed",
             "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left",
         ]
-
-    def test_a_quick_run_says_nothing(self, monkeypatch, capsys):
-        calls = [("x", done, 3) for done in (1, 2, 3)]
-        assert not self.lines(monkeypatch, capsys, [0.0, 1.0, 2.0, 4.9], diagnostics_lines, calls)
+        assert not lines([0.0, 1.0, 2.0, 4.9], diagnostics_lines, ("x",), 3)  # a quick run
 
     @pytest.mark.parametrize(
         ("terminal", "given", "expected"),
