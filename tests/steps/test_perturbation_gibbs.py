@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 import arviz as az
@@ -16,7 +15,7 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
-from tests.inference.oracle import counts_model
+from tests.inference.oracle import counts_model, sample
 from tests.noise.perturbed.records import log_of_tallies
 
 AREAS = {"area": ["a", "b", "c"]}
@@ -24,18 +23,14 @@ RATE = np.array([1.0, 2.0, 3.0])
 TABLES = np.array(list(product(range(13), repeat=3)))
 
 
-def released(law: UnknownPerturbation, values: Sequence[int], total: int | None = None) -> bdp.Release:
+def model_of(law, values, total):
     measured = [bdp.Measured(bdp.Identity(AREAS), values, law)]
     if total is not None:
         measured.append(bdp.Measured(bdp.Totals(AREAS), total, law, name="sum"))
-    return bdp.Release.from_published(AREAS, measured)
+    return counts_model(bdp.Release.from_published(AREAS, measured), pm.Poisson.dist(RATE))
 
 
-def model_of(release: bdp.Release) -> pm.Model:
-    return counts_model(release, pm.Poisson.dist(RATE))
-
-
-def tallies(law: UnknownPerturbation, values: Sequence[int], total: int | None) -> tuple[np.ndarray, np.ndarray]:
+def tallies(law, values, total):
     """How often each deviation of each row occurs in each of `TABLES`, by hand; and whether the table is possible."""
     rows, d = len(law.counts), law.max_deviation
     counts, possible = np.zeros((len(TABLES), rows, 2 * d + 1)), np.ones(len(TABLES), dtype=bool)
@@ -58,9 +53,7 @@ def tallies(law: UnknownPerturbation, values: Sequence[int], total: int | None) 
     return counts, possible
 
 
-def enumerated(
-    law: UnknownPerturbation, values: Sequence[int], total: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def enumerated(law, values, total):
     """Posterior of `TABLES`, and posterior means of the rows: the Dirichlet (or the variance) is integrated out for each table."""
     counts, possible = tallies(law, values, total)
     log = stats.poisson.logpmf(TABLES, RATE).sum(axis=1) + log_of_tallies(law, counts)
@@ -76,9 +69,7 @@ def enumerated(
     return posterior, np.einsum("t,trd->rd", posterior, rows)
 
 
-def assert_enumerated(
-    posterior: dict[str, np.ndarray], law: UnknownPerturbation, exact: tuple[np.ndarray, np.ndarray]
-) -> None:
+def assert_enumerated(posterior, law, exact):
     """Cells in total variation (false alarms 1e-7 each), rows in their means (5.5 standard errors, 4e-8 each)."""
     probability, rows = exact
     cells = posterior["x"]
@@ -106,63 +97,49 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, marks=[pytest.mark.system] * (c != "shared")) for c in CASES])
-def test_counts_and_law_in_turns(case: str) -> None:
+def test_counts_and_law_in_turns(case):
     """The step of the counts alone draws both: the rows are those of its last turn."""
-    law, values, total = CASES[case]
-    model = model_of(released(law, values, total))
-    with model:
-        step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1))
+    model, law, chains = model_of(*CASES[case]), CASES[case][0], []
+    step = FiberGibbs(sweeps=1, rng=np.random.default_rng(1), model=model)
     assert [own.name for own in step.tables[0]._laws] == ["noisy_law"]
-    chains = []
     for seed in range(2):
-        step.setup_chain(np.random.default_rng(seed), 0, 1500)
+        step.setup_chain(np.random.default_rng(seed), 0, 1000)
         point = model.initial_point()
-        chains.append([point := step.step(point)[0] for _ in range(1500)])
+        chains.append([point := step.step(point)[0] for _ in range(1000)])
     drawn = {name: np.array([[one[name] for one in own] for own in chains]) for name in ("x", "noisy_law")}
-    assert_enumerated(drawn, law, enumerated(law, values, total))
+    assert_enumerated(drawn, law, enumerated(*CASES[case]))
 
 
-def test_counts_and_a_law_that_has_its_own_step() -> None:
+def test_counts_and_a_law_that_has_its_own_step():
     """`pm.sample` with a potential of the law, which the step of the counts therefore leaves alone."""
-    law, values, total = CASES["shared"]
-    with model_of(released(law, values, total)) as model:
+    with model_of(*CASES["shared"]) as model:
         pm.Potential("nothing", 0.0 * model["noisy_law"][-1, 1])
-        own = pm.sample(
-            draws=2000, tune=100, chains=2, cores=1, random_seed=11, progressbar=False, compute_convergence_checks=False
-        ).posterior
+        [table] = FiberGibbs(rng=np.random.default_rng(1)).tables
+    assert table.exact_conditional
+    assert not table._laws
+    own = sample(model, 1000, tune=50, seed=11).posterior
     drawn = {name: own[name].values for name in ("x", "noisy_law")}
-    assert_enumerated(drawn, law, enumerated(law, values, total))
+    assert_enumerated(drawn, CASES["shared"][0], enumerated(*CASES["shared"]))
 
 
-def test_laws_that_something_else_depends_on_are_left_to_their_own_step() -> None:
-    law, values, total = CASES["total"]
-    with model_of(released(law, values, total)) as model:
-        pm.Potential("peak", 3.0 * model["noisy_law"][-1, 1])
-        step = FiberGibbs(rng=np.random.default_rng(1))
-    assert step.tables[0].exact_conditional
-    assert not step.tables[0]._laws
-
-
-def test_nothing_is_said_of_numbers_that_contradict_one_another_little() -> None:
+def test_nothing_is_said_of_numbers_that_contradict_one_another_little():
     """A law that is not known may hardly perturb: its prior mean is nothing that numbers have to agree with (warnings are errors)."""
     table = {"area": [f"a{i}" for i in range(60)], "sex": ["m", "f"]}
     truth = np.random.default_rng(1).poisson(40.0, (60, 2))
     for law in (UnknownPerturbation(3), UnknownPerturbation(3, prior="max-entropy")):
         queries = [bdp.Identity(table), bdp.Margins(table, ["area"]), bdp.Margins(table, ["sex"])]
         release = bdp.Release.from_published(table, [bdp.Measured(q, q.apply(truth), law) for q in queries])
-        with pm.Model(coords=release.coords):
-            bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(40.0), dims=release.dims))
+        counts_model(release, pm.Poisson.dist(40.0))
         check = bdp.check_law(release)
         assert not check.groups
         assert "nothing is worked out" in " ".join(check.left_out)
 
 
-def test_the_tally_counts_shared_records_once() -> None:
+def test_the_tally_counts_shared_records_once():
     """By hand, at tables where answers share records and where a number cannot have come from its count."""
-    law, values, total = CASES["shared"]
-    with model_of(released(law, values, total)):
+    with model_of(*CASES["shared"]):
         table = PerturbationGibbs(rng=np.random.default_rng(1)).tables[0]
-    counts, possible = tallies(law, values, total)
+    counts, possible = tallies(*CASES["shared"])
     assert 3 < possible.sum() < len(TABLES)
     for place in np.flatnonzero(possible):
         counted, repeated = (table.tally(at) for at in table.occurring(*([TABLES[place]] * len(table.inputs))))
