@@ -27,35 +27,28 @@ CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], [
 PAIRS_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), *[[a, b] for a in "abcd" for b in "abcd" if a < b]))
 
 
-def dense(invariants: Invariants) -> np.ndarray:
+def dense(invariants):
     return invariants.matrix.toarray().astype(np.int64)
 
 
-def every_cell(matrix: np.ndarray) -> np.ndarray:
+def every_cell(matrix):
     return np.eye(matrix.shape[1], dtype=np.int64)
 
 
-def sizes(moves: np.ndarray | None) -> dict[int, int]:
+def sizes(moves):
     norms, counts = np.unique(np.abs(moves).sum(axis=1), return_counts=True)
     return dict(zip(norms.tolist(), counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize(
-    ("invariants", "expected"),
-    [
+def test_known_markov_and_graver_bases():
+    for invariants, expected in (
         (two_way_margins(2, 2, 2), {8: 1}),
         (two_way_margins(3, 3, 3), {8: 27, 12: 54}),  # Diaconis and Sturmfels (1998)
         (two_way_margins(3, 3, 4), {8: 54, 12: 180, 16: 216}),  # Aoki and Takemura (2003)
         (CYCLE_OF_FOUR, {4: 8, 8: 8}),
         (PAIRS_OF_FOUR, {8: 20, 12: 40}),
-    ],
-    ids=["2x2x2", "3x3x3", "3x3x4", "cycle", "pairs"],
-)
-def test_known_markov_bases(invariants, expected):
-    assert sizes(markov_basis(dense(invariants))) == expected
-
-
-def test_known_graver_bases():
+    ):
+        assert sizes(markov_basis(dense(invariants))) == expected
     # 795 vectors: Sturmfels (1996), chapter 14. Two-way: the simple cycles.
     three = dense(two_way_margins(3, 3, 3))
     assert sum(sizes(markov_basis(three, every_cell(three))).values()) == 795
@@ -64,7 +57,7 @@ def test_known_graver_bases():
     ]  # fmt: skip
 
 
-def primitive(points: np.ndarray) -> set[tuple[int, ...]]:
+def primitive(points):
     """The vectors, up to sign, inside of which there is no other, sign by sign."""
     sides = np.concatenate([np.maximum(points, 0), np.maximum(-points, 0)], axis=1)[np.any(points != 0, axis=1)]
     order = np.argsort(sides.sum(axis=1), kind="stable")
@@ -86,7 +79,7 @@ def test_graver_bases_are_the_primitive_vectors(seed, make_rng):
     assert {v for v in distinct_up_to_sign(found) if max(map(abs, v)) <= 6} == primitive(inside)
 
 
-@pytest.mark.parametrize("invariants", [GENERAL, CYCLE_OF_FOUR], ids=["general", "cycle"])
+@pytest.mark.parametrize("invariants", [GENERAL, CYCLE_OF_FOUR], ids=repr)
 def test_no_move_can_be_left_out(invariants):
     matrix = dense(invariants)
     moves = [tuple(v) for v in markov_basis(matrix).tolist()]
@@ -127,13 +120,12 @@ def test_cells_in_the_same_sums_are_one(make_rng):
 def test_whole_fibers_of_random_sums_are_connected_within_limits(make_rng):
     """Cells that may not move, equal cells, limits of cells and of sums: all fibers of tables of at most 6 records, whole."""
     rng, several = make_rng(200), 0
-    for seed in range(30):
+    for seed in range(18):
         size = int(rng.integers(3, 6))
         matrix = rng.integers(-2, 3, (1 + seed % 2, size))
         matrix[:, 0] = matrix[:, -1]
-        matrix = np.concatenate(
-            [matrix, rng.integers(1, 3, (1, size))]
-        )  # at least the number of records: fibers are finite
+        # At least the number of records: fibers are finite.
+        matrix = np.concatenate([matrix, rng.integers(1, 3, (1, size))])
         allowed, limited = rng.random(size) < 0.9, rng.random(size) < (0.0, 0.5, 1.0)[seed % 3]
         sums = rng.integers(-1, 3, (seed % 4 // 2, size))
         directions, classes = computed_moves(sp.csr_array(matrix), allowed, limited, sp.csr_array(sums))
@@ -150,19 +142,16 @@ def test_whole_fibers_of_random_sums_are_connected_within_limits(make_rng):
                 inside &= (fiber @ row >= low) & (fiber @ row <= high)
             several += inside.sum() > 1
             assert components(fiber[inside], moves) == 1, (matrix.tolist(), allowed, limited, sums)
-    assert several > 300
+    assert several > 150
 
 
-def test_a_vector_that_lowers_nothing_is_among_the_moves_that_are_completed():
+def test_a_vector_that_lowers_nothing_and_cells_that_the_answers_determine_together():
     """The fiber of three records in the last cell has one more table; a basis that is completed without that vector misses it."""
     matrix = np.array([[3, 0, 4, 2, 4, 1], [1, 4, 0, 0, 1, 3]])
     fiber = [own for own in product(range(4), repeat=6) if (matrix @ own).tolist() == [3, 9]]
     assert fiber == [(0, 0, 0, 0, 0, 3), (1, 2, 0, 0, 0, 0)]
     assert [1, 2, 0, 0, 0, -3] in markov_basis(matrix).tolist()
-
-
-def test_a_cell_that_the_answers_determine_together_takes_no_part():
-    """The first cell is the difference of both sums, though no sum is of it alone."""
+    # The first cell is the difference of both sums, though no sum is of it alone.
     matrix = np.array([[1, 1, 1, 2], [0, 1, 1, 2]])
     assert markov_basis(matrix).tolist() == [[0, 0, 2, -1], [0, 1, -1, 0]]
     sums = LinearQuery(labels(4), matrix, ["all", "three"])
@@ -170,6 +159,6 @@ def test_a_cell_that_the_answers_determine_together_takes_no_part():
     assert moves_for(Invariants(LinearQuery(labels(2), [[1, 1], [1, 2]], ["all", "weighted"]))).proved  # one table
 
 
-def differences(cells: np.ndarray, size: int) -> list[tuple[int, ...]]:
+def differences(cells, size):
     eye = np.eye(size, dtype=np.int64)
     return [tuple((eye[a] - eye[b]).tolist()) for a, b in pairwise(cells)]
