@@ -1,7 +1,5 @@
 """Which cells that never moved are told of: those that something holds, and that can be elsewhere. All tables are enumerated."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Under a law that gives one cell one value, duplicates leave the posterior as it is: against enumeration."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Every inference function of PyMC: what docs/ENTRIES.md says of it is what it does."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

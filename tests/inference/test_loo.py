@@ -1,7 +1,5 @@
 """What docs/ENTRIES.md says of leaving out one noisy number, against enumeration."""
 
-from __future__ import annotations
-
 import arviz as az
 import numpy as np
 import pytest

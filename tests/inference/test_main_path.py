@@ -1,7 +1,5 @@
 """From a release to its posterior, what the exact answers imply is worked out once."""
 
-from __future__ import annotations
-
 import gc
 from types import SimpleNamespace
 from unittest.mock import Mock

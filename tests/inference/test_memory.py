@@ -1,7 +1,5 @@
 """What a run will need is said before it, and is about what it takes."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

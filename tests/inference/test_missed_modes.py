@@ -1,7 +1,5 @@
 """Chains of hierarchies that cannot cross between modes are noticed, from `bayesdp.sample` to the words in its result."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,7 +44,7 @@ def crippled(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def model() -> pm.Model:
+def model():
     """About 10 counts of each race in a tract: noise and prior leave open of which age, and are against some of both."""
     rng = np.random.default_rng(1)
     truth = rng.multinomial(240, np.full(24, 1.0 / 24.0)).reshape(SHAPE)
@@ -154,7 +152,7 @@ def test_words_say_what_ties_and_which_cells_are_apart():
     assert tied.apart.any()
 
 
-def _words(cells: int, end: int) -> np.ndarray:
+def _words(cells, end):
     """Those of a chain of a leaf with so many cells that are all tied, of which one has the only count."""
     counts = np.zeros((1, cells), dtype=np.int64)
     counts[0, end] = 1

@@ -4,11 +4,8 @@ The oracle is the model itself, which did not go through anything: the same log-
 the same draws from the same seed.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -22,6 +19,7 @@ from tests.inference.oracle import GRID, three_counties
 from tests.noise.contract.examples import example_of
 from tests.noise.contract.use_checks import model_of, released
 
+SLOW = pytest.mark.slow
 PLAIN = Mode(linker="py", optimizer=None)
 """Nothing is compiled: most of these models are asked for their log-density once."""
 
@@ -31,7 +29,7 @@ def poisson(name):
     return model_of(released(example.law, example.values))
 
 
-def with_rates(law: noise.NoiseLaw) -> pm.Model:
+def with_rates(law):
     release = three_counties(law=law)
     with pm.Model(coords=release.coords) as model:
         rate = pm.Gamma("rate", 2.0, 1.0, dims=release.dims)
@@ -56,17 +54,17 @@ def latent_lattice():
     return model
 
 
-def through_pickle(own: Any) -> Any:
+def through_pickle(own):
     return pickle.loads(cloudpickle.dumps(own))
 
 
-def terms(model: pm.Model) -> list[float]:
+def terms(model):
     """The log-density of every variable and potential at a point."""
     point = model.initial_point(random_seed=1)
     return [float(np.sum(own)) for own in model.compile_fn(model.logp(sum=False), mode=PLAIN)(point)]
 
 
-def assert_pickles(model: pm.Model) -> None:
+def assert_pickles(model):
     again = through_pickle(model)
     assert list(again.named_vars) == list(model.named_vars)
     ours, theirs = ({dim: list(own or ()) for dim, own in one.coords.items()} for one in (model, again))
@@ -81,7 +79,7 @@ def assert_pickles(model: pm.Model) -> None:
 
 
 @pytest.fixture(scope="module")
-def mixed() -> pm.Model:
+def mixed():
     """NUTS for the rates, a step for the counts, and one for the row-space noise."""
     model = with_rates(noise.ProjectedLaplace(1.5))
     assert [rv.name for rv in model.free_RVs] == ["rate", "x", "noisy_rows"]
@@ -110,7 +108,7 @@ def drawn(step, point):
 
 
 @pytest.mark.parametrize("name", ["tulap", "canonical", "k-norm", "boundary-inflated-discrete-laplace", "a rate"])
-def test_steps_with_what_they_compiled(name: str):
+def test_steps_with_what_they_compiled(name):
     """Terms of windows, terms that the kernel does not know, and parameters that are variables."""
     model = with_rates(noise.DiscreteLaplace(2.0)) if name == "a rate" else poisson(name)
     with model:
@@ -139,16 +137,14 @@ def test_nuts_keeps_one_mass_matrix_and_the_same_seed_gives_the_same_draws(mixed
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    "context", ["fork", *(pytest.param(c, marks=pytest.mark.slow) for c in ("spawn", "forkserver"))]
-)
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=SLOW), pytest.param("forkserver", marks=SLOW)])
 def test_the_other_ways_of_starting_processes(context):
     model = flat()
     found = draws(through_pickle(model), cores=2, mp_ctx=context)
     np.testing.assert_array_equal(found["x"], draws(model, cores=1)["x"])
 
 
-def test_deep_copies(mixed: pm.Model):
+def test_deep_copies(mixed):
     """PyMC's copy has its observed variables in another order."""
     again = copy.deepcopy(mixed)
     np.testing.assert_array_equal(sorted(terms(again)), sorted(terms(mixed)))

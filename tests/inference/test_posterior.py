@@ -4,8 +4,6 @@ Densities of model and kernel are compared with formulas, at tables and at value
 ``pm.sample`` besides. False alarms: see `oracle.STANDARD_ERRORS`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """One release counts once, another takes its place with checks, and what was never observed is said."""
 
-from __future__ import annotations
-
 import inspect
 
 import arviz as az
@@ -18,11 +16,11 @@ LAW = bdp.noise.DiscreteGaussian(sigma=3.0)
 SHORT = {"draws": 50, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
-def published(values=(11, 29, 23), total=60, law=LAW) -> bdp.Release:
+def published(values=(11, 29, 23), total=60, law=LAW):
     return noisy_cells(COUNTY, list(values), law, bdp.Exact(bdp.Totals(COUNTY), total))
 
 
-def build(*releases: bdp.Release) -> pm.Model:
+def build(*releases):
     with pm.Model(coords=releases[0].coords) as model:
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist([10.0, 30.0, 20.0]), dims="county")
         for release in releases:
@@ -40,23 +38,18 @@ MORE = bdp.Release.from_published(COUNTY, [*FIRST, bdp.Measured(bdp.Totals(COUNT
 
 
 class TestTwice:
-    @pytest.mark.parametrize(
-        ("first", "again", "words"),
-        [
+    def test_is_refused(self):
+        for first, again, words in (
             (published(), published(), r": its noisy numbers .* would count twice"),  # not the same object
             (line(3.0), line(4.0), ": its noisy numbers"),
             (published(), MORE, ""),
             (EXACT, EXACT, ": its exact answers"),
-        ],
-    )
-    def test_is_refused(self, first, again, words):
-        with pm.Model(coords=first.coords) as model:
-            x = bdp.ConfidentialCounts("x", pm.Poisson.dist(20.0), dims="county")
-            bdp.observe(first, x)
+        ):
+            model = counts_model(first, pm.Poisson.dist(20.0))
             observed = len(model.observed_RVs)
-            with pytest.raises(ValueError, match=f"observed already{words}"):
-                bdp.observe(again, x)
-        assert len(model.observed_RVs) == observed
+            with model, pytest.raises(ValueError, match=f"observed already{words}"):
+                bdp.observe(again, model["x"])
+            assert len(model.observed_RVs) == observed
 
     def test_other_draws_of_the_same_table_are_welcome_and_equal_ones_in_one_release_are_two(self):
         model = build(published(), published((12, 29, 23)))
@@ -101,21 +94,18 @@ class TestSetRelease:
         assert {"release", "guarantee"} <= set(tree.children)
         assert bdp.Release.from_dataset(tree["release"].to_dataset()) == second
 
-    @pytest.mark.parametrize(
-        ("measured", "exact", "reason"),
-        [
-            (published(law=bdp.noise.DiscreteGaussian(sigma=2.0)).measurements, published().exact, "noise law of"),
-            (published(law=bdp.noise.DiscreteLaplace(b=3.0)).measurements, published().exact, "noise law of"),
+    def test_other_kinds_of_release(self):
+        states, total = bdp.Totals(COUNTY, "state"), published().exact
+        for measured, exact, reason in (
+            (published(law=bdp.noise.DiscreteGaussian(sigma=2.0)).measurements, total, "noise law of"),
+            (published(law=bdp.noise.DiscreteLaplace(b=3.0)).measurements, total, "noise law of"),
             (FIRST, (), "1 noisy and 0 exact parts"),
-            (FIRST, [bdp.Exact(bdp.Totals(COUNTY, "state"), [40, 20])], "exactly"),
-            ([bdp.Measured(bdp.Totals(COUNTY, "state"), [40, 20], LAW)], published().exact, "it measures"),
-        ],
-    )
-    def test_other_kinds_of_release(self, measured, exact, reason):
-        with pytest.raises(ValueError, match=f"must be of the kind that the model has observed, but .*{reason}"):
-            bdp.set_release(build(published()), bdp.Release.from_published(COUNTY, measured, exact))
+            (FIRST, [bdp.Exact(states, [40, 20])], "exactly"),
+            ([bdp.Measured(states, [40, 20], LAW)], total, "it measures"),
+        ):
+            with pytest.raises(ValueError, match=f"must be of the kind that the model has observed, but .*{reason}"):
+                bdp.set_release(build(published()), bdp.Release.from_published(COUNTY, measured, exact))
 
-    def test_other_answers_unmeasured(self):
         def missing(k):
             values = [np.nan if own == k else 20.0 for own in COUNTY["county"]]
             own = bdp.Measured(bdp.Identity(COUNTY), values, LAW, unmeasured=[f"county={k}"])

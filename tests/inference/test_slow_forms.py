@@ -1,7 +1,5 @@
 """Gamma rates that could be integrated out: told where that is true, and then with the right numbers."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from itertools import product

@@ -1,7 +1,5 @@
 """What is said of chains: independent and slow draws that agree are not shouted at, bad chains are; how many draws would do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -124,7 +122,7 @@ def test_chains_that_stand_still_at_different_values_are_the_worst_there_is():
     assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]
 
 
-def autoregressions(rng, chains: int, draws: int, quantities: int, rho: float) -> np.ndarray:
+def autoregressions(rng, chains, draws, quantities, rho):
     """Stationary, of variance 1; the autocorrelation time is (1 + rho) / (1 - rho)."""
     steps = rng.normal(scale=np.sqrt(1 - rho**2), size=(chains, draws, quantities))
     steps[:, 0] = rng.normal(size=(chains, quantities))
@@ -152,17 +150,17 @@ def test_cells_known_by_batches_have_such_limits_too():
     assert np.mean(rhat > cell_limits(rhat[:1], times, 2, 1024, 32, 1)) > 0.8
 
 
-def slow_drift(rng) -> np.ndarray:
+def slow_drift(rng):
     return np.cumsum(rng.normal(scale=0.05, size=(4, 1000)), axis=1) + rng.normal(size=(4, 1000))
 
 
-def two_modes(rng) -> np.ndarray:
+def two_modes(rng):
     """Four standard deviations apart; a chain goes over once in 1,000 draws."""
     mode = (np.cumsum(rng.random((4, 1000)) < 0.001, axis=1) + rng.integers(2, size=(4, 1))) % 2
     return 4.0 * mode + rng.normal(size=(4, 1000))
 
 
-def one_chain_apart(rng) -> np.ndarray:
+def one_chain_apart(rng):
     """By a standard deviation, of chains that move slowly."""
     return autoregressions(rng, 4, 1000, 1, 0.7)[:, :, 0] + np.array([[1.0], [0.0], [0.0], [0.0]])
 

@@ -1,7 +1,5 @@
 """Bases of the integer null space are bases of all of it."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Directions: they change no invariant, generate the lattice, and connect what they are said to connect."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flint import fmpz_mat

@@ -1,7 +1,5 @@
 """Computed Markov and Graver bases: known ones, ones by enumeration, and fibers that they connect."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import numpy as np

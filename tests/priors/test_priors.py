@@ -1,7 +1,5 @@
 """The default priors: their formulas hold in simulation, and they take nothing but published numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """The prior of shares that vary by area: its formula, for tables of any dimensions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -1,7 +1,5 @@
 """Models that the tests of the step method share."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayesdp.inference import FiberGibbs

@@ -1,7 +1,5 @@
 """A small model with an exact total, and a quiet way to sample it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -19,11 +17,11 @@ RATE = np.array([10.0, 20.0, 5.0, 8.0])
 run = partial(sample, draws=60, tune=20)
 
 
-def release(total: int = TOTAL) -> bdp.Release:
+def release(total=TOTAL):
     return noisy_cells(COUNTY, PUBLISHED, bdp.noise.DiscreteLaplace(b=3.0), bdp.Exact(bdp.Totals(COUNTY), total))
 
 
-def build(before: bool = True, after: bool = False) -> pm.Model:
+def build(before=True, after=False):
     """Counts with NUTS variables declared before or after them."""
     with pm.Model(coords=COUNTY) as model:
         scale = pm.LogNormal("scale", 0.0, 0.1) if before else 1.0

@@ -1,7 +1,5 @@
 """What PyMC asks of a step method, and what it does not check."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Models whose counts are a hierarchy: drawn by its own kernel, with the same law and the same contract."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any

@@ -1,7 +1,5 @@
 """Latent lattice noise: its posterior against enumeration, the same posterior as latent counts, and PyMC's contract."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from itertools import product
@@ -150,21 +148,16 @@ for law in (LatticeGaussian, LatticeLaplace):
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("build", "error", "words"),
-        [
+    def test_what_it_does_not_sample_and_a_model_that_allows_no_table(self):
+        for build, error, words in (
             (lambda: pm.Poisson("y", 3.0), TypeError, "'y' is not one"),
             (lambda: noise_of("l1", pm.Poisson("x", RATE)), ValueError, "mu of the latent noise 'z' must be known"),
             (lambda: noise_of("l1", shape=(4, 2, 3)), ValueError, "not a batch"),
-        ],
-    )
-    def test_what_it_does_not_sample(self, build, error, words):
-        with pm.Model():
-            variable = build()
-            with pytest.raises(error, match=words):
-                LatticeNoiseGibbs([variable])
-
-    def test_a_model_that_allows_no_table(self):
+        ):
+            with pm.Model():
+                variable = build()
+                with pytest.raises(error, match=words):
+                    LatticeNoiseGibbs([variable])
         with pm.Model() as model:
             z = noise_of("l1")
             pm.Potential("never", pm.math.switch(z.sum() > 0, 0.0, -np.inf))

@@ -1,7 +1,5 @@
 """Unknown perturbation tables: posteriors against enumeration with the rows integrated out, shared records, other terms."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import arviz as az

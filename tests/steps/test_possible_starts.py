@@ -3,8 +3,6 @@
 What is possible is said by the laws themselves. Nothing here is random but the seeds: there are no false alarms.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Precise sums beside noisy cells in a model: the step method takes directions that keep them, of large tables as hierarchies."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -115,22 +113,19 @@ def _random_prior(shape):
     return pm.NegativeBinomial.dist(mu=mu, alpha=alpha, shape=shape)
 
 
-@pytest.mark.parametrize(
-    ("given", "crosses"),
-    [
+@pytest.mark.system
+def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways():
+    for given, crosses in (
         ({"shape": (10, 4, 6)}, True),
         ({"shape": (10, 4, 6), "prior": _random_prior}, True),
         ({"shape": (5, 4, 5), "margins": None}, True),  # the scale is a variable
         ({"shape": (5, 4, 5), "margins": 16.0}, False),  # not precise
         ({"shape": (5, 4, 5), "keep": 1}, False),  # three margins that squares keep
-    ],
-)
-@pytest.mark.system
-def test_moves_along_several_axes_where_precise_margins_overlap_in_three_ways(given, crosses):
-    model = _large(**given)
-    step = FiberGibbs([model["x"]], model=model)
-    said = movement(model, model.rvs_to_values[model["x"]])
-    assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
-    chain = step.tables[0].chain
-    assert isinstance(chain, TreeChain)
-    assert bool(len(chain.families)) == crosses
+    ):
+        model = _large(**given)
+        step = FiberGibbs([model["x"]], model=model)
+        said = movement(model, model.rvs_to_values[model["x"]])
+        assert step.connectivity["x"] == {"proved": said.proved, "claim": said.claim}
+        chain = step.tables[0].chain
+        assert isinstance(chain, TreeChain)
+        assert bool(len(chain.families)) == crosses

@@ -3,8 +3,6 @@
 The exact posteriors are enumerated here, by the laws themselves.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,7 +26,7 @@ STARTS = 1_200
 RATE, SHAPE = 3.0, 0.8
 
 
-def wall(reach: int, *, bent: bool = False) -> bdp.noise.TransitionTable:
+def wall(reach, *, bent=False):
     """Deviations of at most `reach`, all as likely, or large ones more likely; zeros are kept, and no count below 0 is published."""
     rows: dict[int, dict[int, float]] = {0: {0: 1.0}}
     for x in range(1, reach + 1):
@@ -55,7 +53,7 @@ class Case:
     exact_total: bool = False
     released: bdp.Release = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         rng = np.random.default_rng(self.seed)
         frame = {dim: [f"{dim}{i}" for i in range(size)] for dim, size in zip("abc", self.shape, strict=True)}
         truth = 1 + rng.poisson(RATE, self.shape)

@@ -1,7 +1,5 @@
 """The chains begin on the fiber; prior and posterior predictive draws follow the model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest

@@ -3,8 +3,6 @@
 False alarms: see `tests.inference.oracle.STANDARD_ERRORS`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What a run depends on: the same content has the same fingerprint in every process, and any other content another one."""
 
-from __future__ import annotations
-
 import functools
 import subprocess
 import sys
@@ -32,11 +30,11 @@ def release(value=3, sigma=2.0, exact=9, name="noisy"):
     return bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(linear(2), [exact])])
 
 
-def times(by: float) -> Any:
+def times(by):
     return lambda x: FACTOR * by * x
 
 
-def again(x: Any) -> Any:
+def again(x):
     return times(2.0)(x)
 
 
@@ -47,17 +45,17 @@ FACTOR = 3.0
 class Own:
     numbers: Any
 
-    def what(self) -> str:
+    def what(self):
         return "own"
 
 
 class Loose:
-    def __init__(self, numbers: Any) -> None:
+    def __init__(self, numbers):
         self.numbers = numbers
         self.me = self
 
     @functools.cached_property
-    def total(self) -> float:
+    def total(self):
         return float(np.sum(self.numbers))
 
 

@@ -3,13 +3,10 @@
 The oracle is the run without a journal and without a stop: same seed, same draws and same statistics, to the last bit.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import logging
 import pickle
-from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -38,7 +35,7 @@ def release(first=14):
     return noisy_cells(TABLE, [[first, -2], [23, 9], [2, 6]], bdp.noise.DiscreteGaussian(sigma=5.0), margins)
 
 
-def with_a_rate() -> pm.Model:
+def with_a_rate():
     """Moves of counts, and NUTS."""
     own = release()
     with pm.Model(coords=own.coords) as model:
@@ -52,19 +49,19 @@ class Killed(Exception):
 
 
 @pytest.fixture(scope="module")
-def small() -> pm.Model:
+def small():
     return bdp.priors.build_model(release(), "independent")
 
 
 @pytest.fixture(scope="module")
-def without(small) -> xr.DataTree:
+def without(small):
     """Its draws without a journal."""
     with small:
         return bdp.sample(**RUN)
 
 
 @pytest.fixture
-def path(tmp_path) -> Path:
+def path(tmp_path):
     return tmp_path / "posterior.nc.partial"
 
 
@@ -74,7 +71,7 @@ def at_once(monkeypatch):
     monkeypatch.setattr(recorded, "SECONDS", 0.0)
 
 
-def sample(model: pm.Model, path: Path, resume: bool = False, stop: int = 0, **given) -> xr.DataTree:
+def sample(model, path, resume=False, stop=0, **given):
     """Sample with a journal; with `stop`, die after so many draws."""
     done = []
 
@@ -170,7 +167,7 @@ def test_a_damaged_file_ends_its_chain_there_and_no_other(small, without, path, 
 
 
 @pytest.fixture
-def stopped(small, path, at_once) -> Path:
+def stopped(small, path, at_once):
     with pytest.raises(Killed):
         sample(small, path, stop=TUNE + 5)
     return path

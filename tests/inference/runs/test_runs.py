@@ -1,7 +1,5 @@
 """Runs that are stopped or fail: what was drawn is never lost; and what is said meanwhile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -129,15 +127,16 @@ class TestProgressLines:
         ]
         assert not lines([0.0, 1.0, 2.0, 4.9], diagnostics_lines, ("x",), 3)  # a quick run
 
-    @pytest.mark.parametrize(
-        ("terminal", "given", "expected"),
-        [(False, {}, True), (False, {"progressbar": False}, False), (False, {"quiet": True}, False), (True, {}, False)],
-    )
-    def test_when_they_are_wanted(self, monkeypatch, terminal, given, expected):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-        assert running.lines_wanted(given) is expected
-
-    def test_sampling_writes_them(self, model, monkeypatch, capsys):
+    def test_sampling_writes_them_when_they_are_wanted(self, model, monkeypatch, capsys):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        assert [running.lines_wanted(own) for own in ({}, {"progressbar": False}, {"quiet": True})] == [
+            True,
+            False,
+            False,
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+            assert not running.lines_wanted({})
         monkeypatch.setattr(running, "_FIRST", 0.0)
         monkeypatch.setattr(running, "_LONGEST", 0.0)
         with model:
