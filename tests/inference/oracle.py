@@ -149,14 +149,14 @@ class Exactly:
 
     def check_draws(self, **options: Any) -> None:
         """Of `pm.sample`, against enumeration and quadrature by trapezoids."""
-        if self.grid is None:
-            assert_posterior(sample(self.model, **options), self.tables, posterior_of(self.logs(self.tables)))
-            return
-        width = np.gradient(self.grid)
-        width[[0, -1]] /= 2.0
-        joint = posterior_of(np.stack([self.logs(self.tables, own) for own in self.grid], axis=1) + np.log(width))
-        drawn = sample(self.model, **options)
-        assert_posterior(drawn, self.tables, joint, theta=self.theta, grid=self.grid)
+        logs = self.logs(self.tables) if self.grid is None else [self.logs(self.tables, own) for own in self.grid]
+        if self.grid is not None:
+            width = np.gradient(self.grid)
+            width[[0, -1]] /= 2.0
+            logs = np.stack(logs, axis=1) + np.log(width)
+        assert_posterior(
+            sample(self.model, **options), self.tables, posterior_of(logs), theta=self.theta, grid=self.grid
+        )
 
 
 NOISY = np.array([4, 0, 3])

@@ -17,6 +17,11 @@ def model_of(release, mean=RATE):
     return counts_model(release, pm.NegativeBinomial.dist(mu=np.broadcast_to(mean, release.frame.shape), alpha=SHAPE))
 
 
+def sampled(release, mean=RATE):
+    with model_of(release, mean) as model:
+        return bdp.sample(200, tune=50, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False), model
+
+
 def at_rest_of(release, model, ends):
     """Of chains that stay where they are. Cell by cell: after one that is held no other is looked at."""
     draws = np.stack([[own.reshape(release.frame.shape)] * 3 for own in ends])
@@ -35,9 +40,8 @@ def test_cells_of_frozen_chains(name, place):
 
 
 DEVIATIONS = [(0,), (-1, 1), (0,), (-3, 0), (-2, 0), (-1, 0), (-1, 0)]
-GAPS = bdp.noise.TransitionTable.by_count(
-    {count: dict.fromkeys(own, 1.0 / len(own)) for count, own in enumerate(DEVIATIONS)}, period=1
-)
+ROWS = {count: dict.fromkeys(own, 1.0 / len(own)) for count, own in enumerate(DEVIATIONS)}
+GAPS = bdp.noise.TransitionTable.by_count(ROWS, period=1)
 """A 2 is published of 1, 2 and 4, a 0 of 0, 1 and 3, a 5 of 5 and 6, and a 6 of 6 and 7."""
 
 
@@ -62,11 +66,8 @@ def tables_of(release):
 def test_cells_that_cannot_move_are_not_told_of_and_cells_that_can_are(total, pairs):
     """No single cell leads from one pair to another: a sum of 2, from 1 and 1, would be published as 2."""
     release = pair(total)
-    tables = tables_of(release)
-    assert np.unique(tables[:, :2], axis=0).tolist() == pairs
-    model = model_of(release)
-    with model:
-        tree = bdp.sample(200, tune=20, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
+    assert np.unique(tables_of(release)[:, :2], axis=0).tolist() == pairs
+    tree, model = sampled(release)
     assert "never did" not in tree["diagnostics"].attrs["message"]
     tree["posterior"]["x"][:, :, 0] = pairs[0]  # as if chains had stayed there
     message = annotate(tree, model)["diagnostics"].attrs["message"]
@@ -88,9 +89,7 @@ def test_an_area_of_zeros_is_no_stuck_chain():
     law = bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=3)
     parts = [(bdp.Identity(frame), [[0, 0, 0], [31, 40, 55]]), (bdp.Margins(frame, ["area"]), [0, 127])]
     release = bdp.Release.from_published(frame, [bdp.Measured(query, values, law) for query, values in parts])
-    model = model_of(release, [[1e-4], [40.0]])
-    with model:
-        tree = bdp.sample(200, tune=50, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
+    tree, model = sampled(release, [[1e-4], [40.0]])
     assert (tree["posterior"]["x"].values[:, :, 0] == 0).all()  # a count above 0 has probability 2e-4 at most
     assert "never did" not in tree["diagnostics"].attrs["message"]
     assert tree["diagnostics"].attrs["verdict"] != "not converged"

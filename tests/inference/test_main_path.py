@@ -32,7 +32,7 @@ def test_one_fiber_from_release_to_posterior_and_for_the_next_release(monkeypatc
     assert (made.call_count, systems.call_count, limits.call_count) == (1, 1, 1)
 
 
-def test_other_exact_answers_or_labels_have_another_fiber():
+def test_other_exact_answers_or_labels_have_another_fiber_and_nobody_can_change_one_that_others_use():
     query = bdp.Totals(PAIR)
     three = Fiber.of([bdp.Exact(query, 3)])
     assert Fiber.of([bdp.Exact(query, 3)]) is three
@@ -41,9 +41,6 @@ def test_other_exact_answers_or_labels_have_another_fiber():
     # 1 == 1.0, but not in the name of a cell.
     for labels, names in (([1, 2], ("age=1", "age=2")), ([1.0, 2.0], ("age=1.0", "age=2.0"))):
         assert Fiber.of([bdp.Exact(bdp.Totals({"age": labels}), 0)]).determined_names() == names
-
-
-def test_nobody_can_change_a_fiber_that_others_use():
     mine = SimpleNamespace(sign="=", query=bdp.Identity(PAIR), values=np.array([3, 4]))
     fiber = Fiber.of([mine])
     mine.values[0] = 9

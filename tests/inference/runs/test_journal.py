@@ -1,7 +1,4 @@
-"""Draws on disk as they come: a run that was stopped goes on, and ends with the draws of one that was not.
-
-The oracle is the run without a journal and without a stop: same seed, same draws and same statistics, to the last bit.
-"""
+"""Draws on disk as they come: a run that was stopped goes on, and ends with the draws and statistics of one that was not."""
 
 import errno
 import json
@@ -35,12 +32,15 @@ def release(first=14):
     return noisy_cells(TABLE, [[first, -2], [23, 9], [2, 6]], bdp.noise.DiscreteGaussian(sigma=5.0), margins)
 
 
+def counts():
+    return bdp.priors.build_model(release(), "independent")
+
+
 def with_a_rate():
     """Moves of counts, and NUTS."""
-    own = release()
-    with pm.Model(coords=own.coords) as model:
+    with pm.Model(coords=release().coords) as model:
         rate = pm.Deterministic("rate", pm.math.exp(pm.Normal("log_rate", 2.0, 1.0)))
-        bdp.observe(own, bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=own.dims))
+        bdp.observe(release(), bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims=release().dims))
     return freeze_model(model)
 
 
@@ -48,9 +48,7 @@ class Killed(Exception):
     """What ends a run here; it is not an interrupt, which PyMC takes for an end that was wanted."""
 
 
-@pytest.fixture(scope="module")
-def small():
-    return bdp.priors.build_model(release(), "independent")
+small = pytest.fixture(scope="module")(counts)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +98,7 @@ def chunks(path):
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("build", [lambda: bdp.priors.build_model(release(), "independent"), with_a_rate])
+@pytest.mark.parametrize("build", [counts, with_a_rate])
 def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(build, path):
     """Stopped in the tuning, at its end, in the first chain, at its end, in the second one and at the end of all."""
     both = DRAWS + TUNE
@@ -210,14 +208,23 @@ def test_a_run_that_has_ended_goes_on_with_more_draws(small, path):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_is_no_journal_is_neither_used_nor_removed(small, path, kind):
+def test_what_is_no_journal_or_that_of_another_process_is_neither_used_nor_removed(small, path, kind, monkeypatch):
     notes = path if kind == "file" else path / "notes.txt"
     notes.parent.mkdir(exist_ok=True)
     notes.write_text("my notes")
-    for own in (lambda: sample(small, path), lambda: sample(small, path, resume=True), lambda: remove_journal(path)):
+    calls = [lambda: sample(small, path), lambda: sample(small, path, resume=True), lambda: remove_journal(path)]
+    for own in calls:
         with pytest.raises((ValueError, FileExistsError), match="is no journal of a run"):
             own()
     assert notes.read_text() == "my notes"
+    if kind == "folder":  # as where another process holds the lock; that it does: tests of the storage
+        notes.unlink()
+        path.rmdir()
+        sample(small, path)
+        monkeypatch.setattr("fcntl.lockf", Mock(side_effect=BlockingIOError(errno.EAGAIN, "held")))
+        for own in calls[1:]:
+            with pytest.raises(BlockingIOError, match="is being written to by another process"):
+                own()
 
 
 def test_what_keeps_no_draws_is_refused(small, path):
@@ -225,12 +232,11 @@ def test_what_keeps_no_draws_is_refused(small, path):
         ({"nuts_sampler": "nutpie"}, "keeps no draws while it samples"),
         ({"discard_tuned_samples": False}, "discard_tuned_samples=False cannot be had"),
         ({"trace": object()}, "leave one of them out"),
+        ({"journal": None, "resume": True}, "needs the journal="),
     ):
-        with pytest.raises(ValueError, match=words):
-            sample(small, path, **given)
+        with small, pytest.raises(ValueError, match=words):
+            bdp.sample(**RUN | {"journal": path} | given)
         assert not path.exists()
-    with small, pytest.raises(ValueError, match="needs the journal="):
-        bdp.sample(**RUN, resume=True)
     with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         sample(small, path.parent / "nowhere" / "p.partial")
     with pm.Model() as model:
@@ -238,14 +244,6 @@ def test_what_keeps_no_draws_is_refused(small, path):
         step = pm.DEMetropolis()
     with pytest.raises(ValueError, match="that sample all chains together cannot be kept"):
         sample(model, path, chains=6, step=step)
-
-
-def test_two_processes_do_not_write_to_one_file(small, stopped, monkeypatch):
-    """As where another one holds the lock; that it does: tests of the storage."""
-    monkeypatch.setattr("fcntl.lockf", Mock(side_effect=BlockingIOError(errno.EAGAIN, "held")))
-    for own in (lambda: sample(small, stopped, resume=True), lambda: remove_journal(stopped)):
-        with pytest.raises(BlockingIOError, match="is being written to by another process"):
-            own()
 
 
 @pytest.mark.usefixtures("at_once")
@@ -317,13 +315,14 @@ def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
         return {**arrays, "plain": np.frombuffer(text, dtype=np.uint8)}
 
     generator, more = own["rng"]["generator"]
-
-    def seeded(state):
-        return own | {"rng": {"generator": [{"dict": state}, more]}}
-
+    nested: dict = {"list": []}
+    for _ in range(60):
+        nested = {"list": [nested]}
+    other = {"dict": generator["dict"] | {"bit_generator": "MT19937"}}
     for state, words in (
-        (seeded(generator["dict"] | {"bit_generator": "MT19937"}), "kind"),
-        (seeded({"bit_generator": "PCG64"}), "generator"),
+        (own | {"rng": {"generator": [other, more]}}, "kind"),
+        (own | {"rng": {"generator": [{"dict": {"bit_generator": "PCG64"}}, more]}}, "generator"),
+        (own | {"generators": nested}, "nested too deeply"),
         (own | {"rng": 1}, "lacks a random generator"),
         (own | {"fresh": "yes"}, "another kind"),
         (own | {"generators": {"list": [{"array": 99, "float": False}]}}, "lacks an array"),
@@ -331,17 +330,12 @@ def test_a_state_is_taken_only_in_the_place_of_one_of_its_form(small):
     ):
         with pytest.raises(ValueError, match=words):
             checked_state(step, packed(state))
-    nested: dict = {"list": []}
-    for _ in range(60):
-        nested = {"list": [nested]}
-    with pytest.raises(ValueError, match="nested too deeply"):
-        checked_state(step, packed(own | {"generators": nested}))
     foreign = np.frombuffer(pickle.dumps(step.sampling_state), dtype=np.uint8)
     with pytest.raises(ValueError, match=r"UTF-8|not valid JSON"):
         checked_state(step, {**arrays, "plain": foreign})
-    for name, array in (("0", np.array(["text"])), ("99", np.zeros(3))):
+    for more in ({"0": np.array(["text"])}, {"99": np.zeros(3)}):
         with pytest.raises(ValueError, match=r"no numbers|another form"):
-            checked_state(step, {**arrays, name: array})
+            checked_state(step, arrays | more)
 
 
 def test_draws_of_other_variables_are_refused_and_whole_numbers_take_no_more_room_than_they_need(tmp_path):

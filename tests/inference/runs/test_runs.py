@@ -166,9 +166,9 @@ def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
 
 
 def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
-    """Counts of 3,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
+    """Counts of 2,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
     rng = np.random.default_rng(1)
-    draws = rng.integers(0, 30_000, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
+    draws = rng.integers(0, 30_000, size=2000) + rng.poisson(4.0, size=(2, 100, 2000))
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
     write_draws(compress_draws(tree), tmp_path / "small.nc")
     narrow = tree.map_over_datasets(lambda own: own.astype(np.min_scalar_type(-int(draws.max()))))
@@ -179,6 +179,5 @@ def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
     assert size["small"] < draws.nbytes / 2
     with pytest.raises(FileExistsError):
         write_draws(tree, tmp_path / "small.nc")
-    again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()
-    np.testing.assert_array_equal(again["posterior"]["x"], draws)
-    assert again["posterior"]["x"].dtype == np.int64
+    again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()["posterior"]["x"]
+    np.testing.assert_array_equal(again, draws, strict=True)
