@@ -54,6 +54,12 @@ def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: Any = 1, *
         return pm.sample(draws, tune=tune, random_seed=seed, **QUIET | {"nuts_sampler": "pymc"} | more)
 
 
+def begun(step: Any) -> Any:
+    """A step method, as a chain gets it."""
+    step.setup_chain(np.random.default_rng(3), 10, 10)
+    return step
+
+
 def assert_posterior(tree, tables, probability, *, name="x", theta=None, grid=None) -> None:
     """Compare draws with an exact law over tables, or over tables and a grid of one parameter (tables, grid).
 

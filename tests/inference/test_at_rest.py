@@ -12,6 +12,8 @@ from bayesdp.inference.annotating import annotate, at_rest
 from tests.inference.oracle import counts_model
 from tests.steps.test_published_margins import CASES, RATE, SHAPE, posterior
 
+pytestmark = pytest.mark.filterwarnings("ignore::bayesdp.PostProcessedWarning")
+
 
 def model_of(release, mean=RATE):
     return counts_model(release, pm.NegativeBinomial.dist(mu=np.broadcast_to(mean, release.frame.shape), alpha=SHAPE))
@@ -61,7 +63,6 @@ def tables_of(release):
     return tables[possible]
 
 
-@pytest.mark.filterwarnings("ignore::bayesdp.PostProcessedWarning")
 @pytest.mark.parametrize(("total", "pairs"), [(6, [[4, 3]]), (5, [[2, 3], [4, 1]]), (0, [[1, 0], [2, 1]])])
 def test_cells_that_cannot_move_are_not_told_of_and_cells_that_can_are(total, pairs):
     """No single cell leads from one pair to another: a sum of 2, from 1 and 1, would be published as 2."""
@@ -74,7 +75,6 @@ def test_cells_that_cannot_move_are_not_told_of_and_cells_that_can_are(total, pa
     assert ("never did" in message) == (len(pairs) > 1), message
 
 
-@pytest.mark.filterwarnings("ignore::bayesdp.PostProcessedWarning")
 def test_a_cell_at_zero_that_a_gap_holds():
     """From 1 and 0 the second cell cannot go to 1, whose sum of 2 is in a gap, nor to 3, whose sum is beyond the end."""
     release = pair(0)

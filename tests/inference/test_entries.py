@@ -124,14 +124,11 @@ def test_who_compiles_is_seen_whatever_its_name(module, counts):
     model.compile_logp()  # anybody else may
 
 
-def test_graphs_that_a_frozen_model_keeps_are_refused_too(counts):
+def test_graphs_that_a_frozen_model_keeps_are_refused_too_and_latent_lattice_noise_is_left_to_its_step(counts):
     frozen = freeze_model(counts[0])
     frozen.logp()
     with frozen, pytest.raises(ValueError, match="Metropolis for x"):
         pm.Metropolis([frozen["x"]])
-
-
-def test_latent_lattice_noise_is_left_to_its_step_as_well():
     total = bdp.Invariants(bdp.Totals(COUNTY))
     with pm.Model() as model:
         bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=np.int64), 0.5, invariants=total)

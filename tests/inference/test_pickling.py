@@ -86,9 +86,15 @@ def mixed():
     return model
 
 
-def test_models_of_other_kinds(mixed):
+def test_models_of_other_kinds_and_deep_copies(mixed):
     for model in (mixed, flat(), latent_lattice()):
         assert_pickles(model)
+    # PyMC's copy has its observed variables in another order.
+    again = copy.deepcopy(mixed)
+    np.testing.assert_array_equal(sorted(terms(again)), sorted(terms(mixed)))
+    assert {rv.name for rv in again.free_RVs} == {rv.name for rv in mixed.free_RVs}
+    with again:
+        assert copy.deepcopy(steps.FiberGibbs()).vars[0].name == "x"
 
 
 @pytest.mark.system
@@ -142,12 +148,3 @@ def test_the_other_ways_of_starting_processes(context):
     model = flat()
     found = draws(through_pickle(model), cores=2, mp_ctx=context)
     np.testing.assert_array_equal(found["x"], draws(model, cores=1)["x"])
-
-
-def test_deep_copies(mixed):
-    """PyMC's copy has its observed variables in another order."""
-    again = copy.deepcopy(mixed)
-    np.testing.assert_array_equal(sorted(terms(again)), sorted(terms(mixed)))
-    assert {rv.name for rv in again.free_RVs} == {rv.name for rv in mixed.free_RVs}
-    with again:
-        assert copy.deepcopy(steps.FiberGibbs()).vars[0].name == "x"

@@ -96,7 +96,7 @@ def test_a_cell_that_bounded_noise_determines_is_no_sign_of_a_stuck_chain():
     assert found["diagnostics"].attrs["converged"] == 1, found["diagnostics"].attrs["message"]
 
 
-def test_diagnostics_of_every_free_quantity(tree):
+def test_diagnostics_of_every_free_quantity_and_a_feasible_point(tree, release):
     diagnostics = tree["diagnostics"]
     for name in ("x", "rate"):
         assert diagnostics[f"{name}_ess_bulk"].dims == ("county", "education")
@@ -104,6 +104,11 @@ def test_diagnostics_of_every_free_quantity(tree):
     np.testing.assert_allclose(diagnostics["x_ess_bulk"], az.ess(tree.posterior["x"]), rtol=1e-9)
     assert diagnostics.attrs["worst_ess"] > 0
     assert str(round(diagnostics.attrs["worst_rhat"], 3)) in diagnostics.attrs["message"]
+    point = bdp.feasible_point(release)
+    assert point.dims == TABLE.dims
+    for dim in TABLE.dims:
+        np.testing.assert_array_equal(point.sum(dim), TABLE.sum(dim))
+    assert int(abs(point - release.values).max()) <= 2 + int(-release.values.min().clip(max=0)) * 2
 
 
 def test_saved_and_loaded_without_the_table_or_the_seed_of_the_noise(tree, tmp_path):
@@ -154,13 +159,11 @@ class TestDeterminedAndStuckCells:
         law, rows = noise.DiscreteLaplace(b=2.0), bdp.Exact(bdp.Margins(FRAME, ["a"]), [8, 12])
         return noisy_cells(FRAME, [[3, 4, 0], [5, 6, 1]], law, rows, *exact)
 
-    def test_determined_cells_are_marked_and_left_out(self):
+    def test_determined_cells_are_marked_and_left_out_and_cells_that_the_prior_empties_too(self):
         tree = quick(model_of(self.release(bdp.Exact(bdp.Margins(FRAME, ["b"]), [9, 11, 0]))))
         np.testing.assert_array_equal(tree["fiber"]["determined"], [[False, False, True]] * 2)
         np.testing.assert_array_equal(np.isnan(tree["diagnostics"]["x_ess_bulk"]), tree["fiber"]["determined"])
         assert tree["diagnostics"].attrs["converged"] == 1
-
-    def test_cells_that_the_prior_empties_are_left_out_too(self):
         tree = quick(model_of(self.release(), lambda: pm.Poisson.dist([[2.0, 5.0, 1.0], [5.0, 6.0, 0.0]])))
         assert (tree.posterior["x"].sel(a="v", b="t") == 0).all()
         assert tree["diagnostics"].attrs["converged"] == 1
@@ -182,25 +185,14 @@ class TestDeterminedAndStuckCells:
         assert "Nothing can move" in found.attrs["message"]
 
 
-def test_what_is_wrong_is_logged_unless_quiet(model, caplog):
+def test_what_is_wrong_is_logged_unless_quiet_and_copies_of_a_model_have_limits_but_no_release(model, caplog):
     quick(model, 10, tune=5, chains=1)
     assert "judge convergence" not in caplog.text
     with model:
         bdp.sample(draws=10, tune=5, chains=1, cores=1, random_seed=1, progressbar=False)
     assert "Too little to judge convergence, and nothing that speaks against it" in caplog.text
     assert "NOT converged" not in caplog.text
-
-
-def test_copies_of_a_model_have_limits_but_no_release(model):
     copy = model.copy()
     tree = annotate(sample(copy, 5, 5, chains=1), copy)
     assert "release" not in tree.children
     assert (tree["fiber"]["upper"] <= 50).all()
-
-
-def test_feasible_point_is_labelled_and_close_to_the_noisy_table(release):
-    point = bdp.feasible_point(release)
-    assert point.dims == TABLE.dims
-    for dim in TABLE.dims:
-        np.testing.assert_array_equal(point.sum(dim), TABLE.sum(dim))
-    assert int(abs(point - release.values).max()) <= 2 + int(-release.values.min().clip(max=0)) * 2

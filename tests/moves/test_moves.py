@@ -145,9 +145,7 @@ def test_fixed_cells_of_general_invariants_are_left_alone_and_all_but_one_of_sev
     frame = labels(*[2] * 7)
     six = Invariants(Margins(frame, *[[d for d in frame if d != out] for out in frame]))
     assert distinct_up_to_sign(directions(moves_for(six), 128, 100)) == {tuple(kernel_basis(six).toarray()[0])}
-
-
-def test_fixed_cells_of_a_three_way_table_leave_a_generating_list():
+    # Fixed cells of a three-way table leave a generating list.
     invariants, fixed = two_way_margins(2, 3, 3), np.zeros(18, dtype=np.bool_)
     fixed[[0, 7]] = True
     moves = moves_for(invariants, fixed)

@@ -96,12 +96,15 @@ def test_hierarchical_groups_share_a_deviation(rates):
     assert same > 0.8 > 0.2 > other
 
 
-def test_tables_with_one_label_or_without_groups():
+def test_tables_with_one_label_or_without_groups_and_a_prior_describes_itself_with_its_numbers():
     model = build_model(noisy_cells({"county": ["a"], "education": ["Low", "High"]}, [[3, 4]], LAW), "log-linear")
     assert [rv.name for rv in model.free_RVs] == ["intercept", "education_effect", "cell_cv", "x"]
     for frame in ({"county": ["a", "b"]}, {"county": ["a", "b"], "state": ("county", ["IL", "IL"])}):
         assert "between_groups" not in build_model(one_way(frame), "hierarchical").named_vars
     assert "size_deviation" in build_model(one_way(SIZES), "hierarchical", group="size").named_vars
+    text = describe_prior(two_way(), "log-linear", effect_scale=2.0)
+    assert text.splitlines()[0].startswith("log-linear: main effects")
+    assert text.endswith("with mean = 10, intercept_scale = 1, effect_scale = 2, overdispersion = 0.5")
 
 
 test_bad_arguments_are_named = refused(
@@ -118,12 +121,6 @@ test_bad_arguments_are_named = refused(
     (lambda: build_model(two_way(), "hierarchical"), "tables of one dimension"),
     (lambda: describe_prior(two_way(), "flat"), "prior must be one of"),
 )  # fmt: skip
-
-
-def test_a_prior_describes_itself_with_its_numbers():
-    text = describe_prior(two_way(), "log-linear", effect_scale=2.0)
-    assert text.splitlines()[0].startswith("log-linear: main effects")
-    assert text.endswith("with mean = 10, intercept_scale = 1, effect_scale = 2, overdispersion = 0.5")
 
 
 LAW2 = bdp.noise.DiscreteGaussian(2.0)

@@ -17,11 +17,36 @@ import bayesdp as bdp
 from bayesdp.inference import FiberGibbs, annotate, releases_of
 from bayesdp.steps import LatticeNoiseGibbs, RowNoiseGibbs, reading, register
 from bayesdp.steps.fiber_gibbs import ENDS
-from tests.inference.oracle import counts_model, noisy_cells
-from tests.steps.models import COUNTY, PUBLISHED, RATE, TOTAL, begun, build, release, run
+from tests.inference.oracle import begun, counts_model, noisy_cells
+from tests.inference.oracle import sample as run
 from tests.steps.test_hierarchies import Case
 from tests.steps.test_noise_gibbs import START, Y, row_model
 from tests.steps.test_noise_gibbs import model_of as noise_model
+
+COUNTY = {"county": ["p", "q", "r", "s"]}
+PUBLISHED = np.array([11, 19, 6, 2])
+TOTAL = 40
+RATE = np.array([10.0, 20.0, 5.0, 8.0])
+"""Adds up to 43: the start that PyMC takes from the prior is off the fiber."""
+
+
+def release(total=TOTAL):
+    return noisy_cells(COUNTY, PUBLISHED, bdp.noise.DiscreteLaplace(b=3.0), bdp.Exact(bdp.Totals(COUNTY), total))
+
+
+def build(before=True, after=False):
+    """Counts with NUTS variables declared before or after them."""
+    with pm.Model(coords=COUNTY) as model:
+        scale = pm.LogNormal("scale", 0.0, 0.1) if before else 1.0
+        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE * scale), dims="county")
+        if after:
+            pm.Normal("later", 0.0, 1.0)
+        bdp.observe(release(), x)
+    return model
+
+
+plain = pytest.fixture(scope="module")(lambda: build(before=False))  # no gradient is compiled
+mixed = pytest.fixture(scope="module")(lambda: build(before=True, after=True))
 
 
 class Method(NamedTuple):
@@ -52,6 +77,11 @@ METHODS = {
 }
 KINDS = {FiberGibbs, LatticeNoiseGibbs, RowNoiseGibbs}
 built = cache(lambda name: METHODS[name]())
+
+
+@pytest.fixture
+def step(plain):
+    return begun(FiberGibbs(model=plain))
 
 
 @pytest.fixture(params=METHODS)
@@ -145,7 +175,7 @@ def test_tables_of_successive_points_are_different_arrays_and_points_from_outsid
     assert not np.shares_memory(second["x"], step.tables[0].chain.counts)
     np.testing.assert_array_equal(first["x"], kept)
     assert (second["x"].dtype, second["x"].shape) == (np.int64, (4,))
-    new, _ = step.step({"x": np.array([1000, 0, 0, 0])})
+    new, _ = begun(step).step({"x": np.array([1000, 0, 0, 0])})
     assert new["x"].sum() == TOTAL
     step.tables[0].chain.counts[:] = [0, 0, 0, TOTAL + 5]  # what another chain might have left behind
     assert step.step(new)[0]["x"].sum() == TOTAL
@@ -169,17 +199,13 @@ def test_options_and_variables_of_the_user(plain, mixed):
 
 def assert_total(model, total=TOTAL, **options):
     """The chains begin on the fiber."""
-    tree = run(model, draws=3, **({"tune": 3} | options))
+    tree = run(model, draws=3, **{"tune": 3} | options)
     assert (tree.posterior["x"].sum("county") == total).all()
 
 
-def test_other_variables_after_the_counts_observing_and_doing(mixed):
-    assert_total(build(before=False, after=True))
-    assert_total(pm.observe(mixed, {"later": 0.3}))
-    assert_total(pm.do(mixed, {"scale": 1.1}))
-
-
-def test_a_start_for_each_chain(plain):
+def test_a_start_for_each_chain_other_variables_after_the_counts_observing_and_doing(plain, mixed):
+    for model in (build(before=False, after=True), pm.observe(mixed, {"later": 0.3}), pm.do(mixed, {"scale": 1.1})):
+        assert_total(model)
     starts = [{"x": np.array([40, 0, 0, 0])}, {"x": np.array([3, 3, 3, 3])}, {"x": np.array([0, 0, 0, 40])}]
     for more in ({}, {"cores": 2, "mp_ctx": "fork"}):
         assert_total(plain, tune=0, chains=3, initvals=starts, **more)
@@ -216,11 +242,11 @@ def test_totals_that_no_table_has_and_no_start_with_positive_density_are_errors_
     with build(before=False) as model:
         pm.set_data({"exact_published": np.float64(-3)})
     with pytest.raises(ValueError, match="no nonnegative integer table satisfies the exact values: total = -3"):
-        run(model)
+        run(model, 5, 5)
     with build(before=False) as model:
         pm.Potential("impossible", pm.math.switch(model["x"][0] > TOTAL, 0.0, -np.inf))
     with pytest.raises(ValueError, match="no table of x was found"):
-        run(model)
+        run(model, 5, 5)
 
 
 def test_prior_predictive_follows_the_counts(mixed):
@@ -234,7 +260,7 @@ def test_prior_predictive_follows_the_counts(mixed):
     assert 2.5 < float((y - x).std()) < 6
 
 
-class TestWrongTables:
+class TestRefusals:
     def test_off_the_fiber_a_free_table_is_penalised_and_a_given_one_impossible(self, plain):
         logp = plain.compile_logp()
         off, on = {"x": np.array([1, 2, 3, 4])}, {"x": np.array([10, 20, 5, 5])}
@@ -250,7 +276,7 @@ class TestWrongTables:
         values, law = [1_000_000_000_000_000, 2_000_000_000_000_004], bdp.noise.DiscreteGaussian(sigma=2.0)
         published = noisy_cells(labels, values, law, bdp.Exact(bdp.Totals(labels), total))
         model = counts_model(published, pm.Poisson.dist([1e15, 2e15]))
-        draws = run(model, draws=200).posterior["x"]
+        draws = run(model, 200, tune=20).posterior["x"]
         assert draws.dtype == np.int64
         assert (draws.sum("county") == total).all()
         # Noise of sd 2 on both cells leaves sd sqrt(2) around the noisy value corrected by half the misfit of 3.
@@ -259,32 +285,32 @@ class TestWrongTables:
         assert 1 < float(first.std()) < 2
         assert np.isfinite(model.compile_logp()({"x": draws.values[0, 0]}))
 
-
-NOISY_ONLY = bdp.Release.from_published(COUNTY, measured=release().measurements)
-
-
-class TestRefusals:
-    def test_a_multinomial_that_contradicts_the_totals_or_lacks_them(self):
+    def test_multinomials_that_contradict_the_totals_or_lack_them_other_counts_and_flat_ones_without_bounds(self):
         multinomial, dirichlet, q = pm.Multinomial.dist, pm.DirichletMultinomial.dist, np.full(4, 0.25)
+        noisy_only = noisy_cells(COUNTY, PUBLISHED, bdp.noise.DiscreteLaplace(b=3.0))
         for base, published, words in (
             (lambda: multinomial(n=39, p=q), release(), "has n = 39, but the exact answers add up to 40"),
             (lambda: dirichlet(n=41, a=np.ones(4)), release(), "has n = 41, but the exact answers add"),
-            (lambda: multinomial(n=40, p=q), NOISY_ONLY, "not among the exact answers"),
+            (lambda: multinomial(n=40, p=q), noisy_only, "not among the exact answers"),
             (lambda: multinomial(n=pm.Poisson("n", 40), p=q), release(), "must be a constant"),
         ):
             with pm.Model(coords=COUNTY):
                 bdp.observe(published, bdp.ConfidentialCounts("x", base(), dims="county"))
                 with pytest.raises(ValueError, match=words):
                     FiberGibbs()
+        with pm.Model(coords=COUNTY):
+            with pytest.raises(TypeError, match="must be a ConfidentialCounts"):
+                bdp.observe(release(), pm.Poisson("x", RATE, dims="county"))
+            x = bdp.FlatCounts("flat", dims="county")
+            with pytest.raises(ValueError, match="finite fiber"):
+                bdp.observe(noisy_only, x)
 
-    def test_a_forced_metropolis_step(self, mixed):
+    def test_forced_metropolis_steps_and_tables_off_the_fiber_or_stuck_do_not_pass_for_a_posterior(self, plain, mixed):
         with mixed:
             for given in ([[mixed["x"]]], []):
                 with pytest.raises(ValueError, match=r"Metropolis for x.*leave the counts out of `step`"):
                     pm.Metropolis(*given)
-
-    def test_tables_off_the_fiber_do_not_pass_for_a_posterior_nor_a_stuck_table_for_a_converged_one(self, plain):
-        tree = run(plain, draws=200)
+        tree = run(plain, 200, tune=20)
         stuck = tree.copy(deep=True)
         tree.posterior["x"][0, 3, 0] += 1
         with pytest.raises(ValueError, match="do not agree with the exact answers: another step method"):
@@ -294,16 +320,6 @@ class TestRefusals:
         assert diagnostics["converged"] == 0
         assert "never did" in diagnostics["message"]
 
-    def test_counts_that_are_not_confidential_or_flat_without_any_bound(self):
-        with pm.Model(coords=COUNTY):
-            with pytest.raises(TypeError, match="must be a ConfidentialCounts"):
-                bdp.observe(release(), pm.Poisson("x", RATE, dims="county"))
-            x = bdp.FlatCounts("flat", dims="county")
-            with pytest.raises(ValueError, match="finite fiber"):
-                bdp.observe(NOISY_ONLY, x)
-
-
-class TestSecrets:
     def test_the_release_remembered_by_a_model_is_what_was_published(self):
         # A mechanism's release of a table with recognisable counts; its noise has large variance.
         secret = np.array([987_654_321, 123_456_789, 55_555_555, 44_444_447])

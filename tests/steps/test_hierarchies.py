@@ -18,9 +18,8 @@ from bayesdp.steps import reading
 from bayesdp.steps.telling import told_while_compiling
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
-from tests.inference.oracle import Exactly, counts_model
+from tests.inference.oracle import Exactly, begun, counts_model, sample
 from tests.noisy_sums import indices, noisy_sums
-from tests.steps.models import begun, run
 
 RATE = 1e-5
 """False alarms of each comparison."""
@@ -111,7 +110,7 @@ def test_densities(name):
 def test_draws_of_pymc_have_the_posterior_law():
     case = CASES["two exact levels"]
     tables = case.tables()
-    drawn = run(case.model(), 800, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
+    drawn = sample(case.model(), 800, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
     assert_close_in_variation(indices(tables, drawn), probabilities(case.logs(tables)), rate=RATE)
 
 
@@ -155,11 +154,16 @@ class TestContract:
         assert seen[9][size] == 10.0
 
 
-def test_the_result_says_what_is_proved(shared):
+def test_the_result_says_what_is_proved_and_the_rest_of_a_model_and_small_tables_take_single_lines(shared, monkeypatch):
     with shared:
         tree = bdp.sample(draws=20, tune=5, chains=2, random_seed=1, progressbar=False)
     assert tree["fiber"].attrs["proved"] == 1
     assert "exchanges of counts within leaves" in tree["fiber"].attrs["connectivity"]
+    with Case().model() as model:
+        pm.Potential("more", -0.1 * model["x"].sum() ** 2)
+    assert isinstance(FiberGibbs(model=model).tables[0].chain, Chain)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
+    assert isinstance(FiberGibbs(model=shared).tables[0].chain, Chain)
 
 
 def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
@@ -176,14 +180,6 @@ def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
         # Of a negative binomial of mean m and shape a, the log weight is log(m / (m + a)).
         weight = np.log(np.exp(log_mean) / (np.exp(log_mean) + 1.0))
         np.testing.assert_allclose(chain.state.theta[chain.structure.order], weight)
-
-
-def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
-    with Case().model() as model:
-        pm.Potential("more", -0.1 * model["x"].sum() ** 2)
-    assert isinstance(FiberGibbs(model=model).tables[0].chain, Chain)
-    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
-    assert isinstance(FiberGibbs(model=Case().model()).tables[0].chain, Chain)
 
 
 def test_a_scale_that_varies_is_read_at_every_point():

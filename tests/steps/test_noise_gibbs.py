@@ -24,11 +24,10 @@ from bayesdp.queries import LinearQuery, Margins
 from bayesdp.steps import LatticeNoiseGibbs, RowNoiseGibbs
 from bayesdp.steps.noise_gibbs import PerturbationGibbs
 from tests.comparison.variation import assert_close_in_variation
-from tests.inference.oracle import counts_model, sample
+from tests.inference.oracle import begun, counts_model, sample
 from tests.lattices.oracles import LEVEL, lattice_points, law_on, pvalue
 from tests.noise.oracles import all_margins, frame_of
 from tests.noise.perturbed.records import log_of_tallies
-from tests.steps.models import begun, run
 
 TABLE = {"county": ["p", "q"], "education": ["a", "b", "c"]}
 MARGINS = bdp.Margins(TABLE, ["county"], ["education"])
@@ -101,11 +100,7 @@ class TestLatticeNoise:
         points = lattice_points(BOTH.matrix.toarray(), 25)
         assert pvalue(found - around.reshape(-1), points, law_on(points, law, LAWS[law])) > LEVEL
 
-
-class TestRateOfLatticeNoise:
-    """The rate as a parameter of latent noise. Normalisers: `tests/distributions/test_lattice_normalisers.py`."""
-
-    def test_density_with_latent_noise(self):
+    def test_the_rate_as_a_parameter(self):
         """Of a total over three cells, in closed form: 2 * ||z||_inf = ||z||_1, and 6 m tables have norm 2 m."""
         total = bdp.Invariants(bdp.Totals({"county": ["p", "q", "r"]}))
         with pm.Model() as model:
@@ -117,8 +112,6 @@ class TestRateOfLatticeNoise:
             log_sum = np.log1p((6.0 * m * np.exp(-2.0 * epsilon * m)).sum())
             exact.append(gamma.logpdf(epsilon, 2.0, scale=0.5) - np.abs(z).sum() * epsilon - log_sum)
         assert found == pytest.approx(exact, rel=1e-8)
-
-    def test_refused_where_the_normaliser_is_not_known(self):
         five = bdp.Invariants(bdp.Margins({"a": range(5), "b": range(5)}, ["a"], ["b"]))
         for norm in ("l1", "l2"):
             with pm.Model():
@@ -126,8 +119,6 @@ class TestRateOfLatticeNoise:
                 with pytest.raises(NotImplementedError, match="epsilon must be a constant here"):
                     LatticeLaplace("z", np.zeros((5, 5), dtype=int), epsilon, invariants=five, norm=norm)
 
-
-class TestStepsOnTheLattice:
     def test_starts_on_the_lattice_where_the_model_allows_it_and_data_may_be_replaced(self):
         plain = model_of("l1")
         step = step_of(plain)
@@ -160,8 +151,6 @@ for law in (LatticeGaussian, LatticeLaplace):
         found = subprocess.check_output([sys.executable, "-c", program], text=True, timeout=120)
         assert found.split() == ["LatticeNoiseGibbs"] * 2
 
-
-class TestLatticeRefusals:
     def test_what_it_does_not_sample_and_a_model_that_allows_no_table(self):
         for build, error, words in (
             (lambda: pm.Poisson("y", 3.0), TypeError, "'y' is not one"),
@@ -213,6 +202,15 @@ def grid_law(invariants, u, b, grid):
     return laws
 
 
+def row_model():
+    """One real unknown along the only free direction, and latent row-space noise."""
+    with pm.Model() as model:
+        s = pm.Normal("s", 0.0, 2.0)
+        w = RowSpaceNoise("w", 1.5, invariants=PAIR)
+        ProjectedLaplaceGivenRows("y", CORNERS - MOVE + s * MOVE, w, 1.5, invariants=PAIR, observed=CORNERS)
+    return model
+
+
 class TestRowNoise:
     def test_row_noise_given_the_projected_noise(self):
         # Against numerical integration over all w; false-alarm rate 1e-4 for each of nine comparisons.
@@ -234,22 +232,11 @@ class TestRowNoise:
         fitted = row_noise(invariants, u, 1.0, 4000) @ row_basis(invariants).toarray()
         assert min(float(az.ess(fitted[None, :, cell])) for cell in range(16)) > 0.4 * 4000
 
-
-def row_model():
-    """One real unknown along the only free direction, and latent row-space noise."""
-    with pm.Model() as model:
-        s = pm.Normal("s", 0.0, 2.0)
-        w = RowSpaceNoise("w", 1.5, invariants=PAIR)
-        ProjectedLaplaceGivenRows("y", CORNERS - MOVE + s * MOVE, w, 1.5, invariants=PAIR, observed=CORNERS)
-    return model
-
-
-class TestPosterior:
     @pytest.mark.system
     def test_of_a_continuous_table_against_quadrature(self):
         # NUTS for the table given w and exact draws of w: the posterior of the table must be that of the projected law.
         # False-alarm rate 1e-4.
-        tree = run(row_model(), draws=2500, tune=300, seed=5)
+        tree = sample(row_model(), 2500, tune=300, seed=5)
         grid = np.linspace(-9.0, 11.0, 161)
         z = 4 * np.abs(1 - grid) / 1.5  # half a sum of four Laplace variables
         logs = np.log(15 + 15 * z + 6 * z**2 + z**3) - z - grid**2 / 8
@@ -260,8 +247,6 @@ class TestPosterior:
         assert thin < 12
         assert kstest(draws[:, ::thin].reshape(-1), np.interp, args=(grid, cdf)).pvalue > 1e-4
 
-
-class TestRowRefusals:
     def test_other_variables_and_noise_that_stands_nowhere_or_elsewhere(self):
         with row_model() as model:
             with pytest.raises(TypeError, match="'s' is not one"):

@@ -56,22 +56,16 @@ def test_precise_margins_get_directions_and_no_other_claim_and_others_none():
     for release in (_release(margins=None), _release(margins=40.0, cells=1.0)):
         target = FiberGibbs(model=_model(release)).tables[0].target
         assert target.moves is target.fiber.moves
-
-
-def test_answers_as_precise_as_the_cells_that_they_add_up():
-    """Each cell is in three answers: two cells change one margin only, four change none."""
+    # Each cell is in three answers: two cells change one margin only, four change none.
     moves = FiberGibbs(model=_model(_release(margins=14.0, cells=14.0))).tables[0].target.moves
     assert moves.meta[:, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 2], [PRODUCT, 1], [PRODUCT, 1]]
 
 
-def test_the_spread_of_the_prior_decides_where_cells_are_not_published():
+def test_the_spread_of_the_prior_and_scales_in_the_model_decide_where_cells_are_not_published():
     margins = _release(cells=None, margins=6.0)
     # Cells of mean 40 / 6 by the margins; negative binomial cells of shape 0.05 spread over many times their mean.
     assert _families(counts_model(margins, pm.Poisson.dist(7.0, shape=(2, 3)))) == 0
     assert _families(_model(margins)) == 1
-
-
-def test_scales_in_the_model_decide_where_a_chain_starts():
     with pm.Model(coords=FRAME) as model:
         sigma = pm.LogNormal("sigma", np.log(20.0), 1.0)
         x = bdp.ConfidentialCounts("x", _prior(), dims=("a", "b"))

@@ -113,8 +113,8 @@ def ends_of(starts, chain, move):
 
 
 @pytest.mark.parametrize("name", ["walls of 2", "gaps", "zeros kept", "total"])
-def test_steps_of_each_family_from_exact_draws(name):
-    """A step of a family leaves the law as it is. False alarms: `LEVEL` for each test of each family."""
+def test_steps_of_each_family_and_ways_from_exact_draws(name):
+    """Neither changes the law; ways change the table. False alarms: `LEVEL` for each test of each family, and of ways."""
     tables, probability = posterior(name)
     assert 8 <= len(tables) < 400_000
     chain, rng = CASES[name].chain(), np.random.default_rng(11)
@@ -127,17 +127,10 @@ def test_steps_of_each_family_from_exact_draws(name):
         moved[family] = np.mean(np.any(starts != ends, axis=1))
         assert min(p_values(ends, tables, probability)) > LEVEL, family
     assert (moved > 0.0).sum() >= families / 2
-
-
-@pytest.mark.parametrize("name", ["gaps", "total"])
-def test_ways_from_exact_draws(name):
-    """A way leaves the law as it is, and changes the table. False alarms: `LEVEL` each."""
-    tables, probability = posterior(name)
-    chain, rng = CASES[name].chain(), np.random.default_rng(12)
-    starts = tables[rng.choice(len(tables), STARTS, p=probability)]
-    ends = ends_of(starts, chain, lambda: chain.temper(5))
-    assert min(p_values(ends, tables, probability)) > LEVEL
-    assert np.mean(np.any(starts != ends, axis=1)) > 0.02
+    if name in ("gaps", "total"):
+        ends = ends_of(starts, chain, lambda: chain.temper(5))
+        assert min(p_values(ends, tables, probability)) > LEVEL
+        assert np.mean(np.any(starts != ends, axis=1)) > 0.02
 
 
 @pytest.mark.system
@@ -164,17 +157,14 @@ def test_a_chain_with_learnt_shares(name):
     assert min(p_values(draws, tables, probability)) > LEVEL
 
 
-def test_what_directions_keep():
+def test_what_directions_keep_and_chains_that_stand_apart_are_told_of_with_what_holds_them(monkeypatch):
+    """Two chains begin at tables that differ in some cells, of which steps of families do not lead from one to the other."""
     target = FiberGibbs(model=CASES["walls of 1"].model()).tables[0].target
     kept = precise_sets(target.fiber, target.terms, target.spread)
     found = {frozenset(part.keep for part in own.invariants.query.parts) for own in kept}
     # Pairs along a dimension keep the sums over it, squares those over either of two, and cubes all.
     assert frozenset({(), ("a",), ("b",), ("a", "b")}) in found
     assert len(found) >= 7
-
-
-def test_chains_that_stand_apart_are_told_of_with_what_holds_them(monkeypatch):
-    """Two chains begin at tables that differ in some cells, of which steps of families do not lead from one to the other."""
     monkeypatch.setattr(chain_module, "TEMPERED", 0)  # as in a larger table
     monkeypatch.setattr(Chain, "disperse", lambda self: True)  # they stay where they begin
     case = CASES["gaps"]

@@ -157,7 +157,7 @@ def test_every_part_of_a_model_and_every_argument_is_named_and_one_that_is_built
     assert difference(run, _run({"cores": 3, "draws": 11, "progressbar": True, "quiet": True, "callback": print})) == ""
 
 
-def test_settings_of_a_step_method_are_part_of_it():
+def test_settings_of_a_step_method_are_part_of_it_and_other_and_earlier_versions_are_named():
     def stepped(target):
         with pm.Model() as model:
             pm.Normal("z")
@@ -166,9 +166,6 @@ def test_settings_of_a_step_method_are_part_of_it():
 
     assert difference(stepped(0.8), stepped(0.8)) == ""
     assert "its options: 'step' is 'NUTS [" in difference(stepped(0.8), stepped(0.9))
-
-
-def test_other_versions_are_named_and_notes_of_earlier_ones_are_refused():
     ours = fingerprint(seed=1)
     for package in ("bayesdp", "pymc", "pytensor", "numpy", "numba"):
         theirs = ours | {"versions": ours["versions"] | {package: "0.0.1"}}

@@ -22,7 +22,7 @@ from bayesdp.storage.journal import write_arrays
 from tests.inference.oracle import noisy_cells
 
 TABLE = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
-DRAWS, TUNE = 24, 16
+DRAWS, TUNE, SECONDS = 24, 16, recorded.SECONDS
 QUIET = {"progressbar": False, "quiet": True, "nuts_sampler": "pymc"}
 RUN = {"draws": DRAWS, "tune": TUNE, "chains": 2, "cores": 1, "random_seed": 3, **QUIET}
 
@@ -59,14 +59,10 @@ def without(small):
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "posterior.nc.partial"
-
-
-@pytest.fixture
-def at_once(monkeypatch):
-    """A record for every draw."""
+def path(tmp_path, monkeypatch):
+    """Of a journal with a record for every draw."""
     monkeypatch.setattr(recorded, "SECONDS", 0.0)
+    return tmp_path / "posterior.nc.partial"
 
 
 def sample(model, path, resume=False, stop=0, **given):
@@ -97,7 +93,6 @@ def chunks(path):
     return sorted((int(chain), int(first), int(last)) for chain, first, last in names)
 
 
-@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("build", [counts, with_a_rate])
 def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(build, path):
     """Stopped in the tuning, at its end, in the first chain, at its end, in the second one and at the end of all."""
@@ -116,6 +111,7 @@ def test_a_run_that_was_stopped_ends_with_the_draws_of_one_that_was_not(build, p
 
 @pytest.mark.system
 def test_chains_in_processes_go_on_as_well_and_leave_few_records(small, without, path, monkeypatch):
+    monkeypatch.setattr(recorded, "SECONDS", SECONDS)
     tree = sample(small, path, cores=2)
     assert_same(tree, without)
     assert "resumed" not in tree.attrs
@@ -131,7 +127,6 @@ def test_chains_in_processes_go_on_as_well_and_leave_few_records(small, without,
     assert_same(sample(small, path, resume=True, cores=2), without)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_run_goes_on_from_any_file_that_was_the_last(small, without, path):
     """As after a kill at any moment: files are there as a whole, or not at all."""
     with pytest.raises(Killed):
@@ -147,7 +142,6 @@ def test_a_run_goes_on_from_any_file_that_was_the_last(small, without, path):
     assert_same(sample(small, path, resume=True), without)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_damaged_file_ends_its_chain_there_and_no_other(small, without, path, caplog):
     sample(small, path)
     hit = path / f"chain-0-{TUNE + 19}-{TUNE + 20}.npz"
@@ -165,7 +159,7 @@ def test_a_damaged_file_ends_its_chain_there_and_no_other(small, without, path, 
 
 
 @pytest.fixture
-def stopped(small, path, at_once):
+def stopped(small, path):
     with pytest.raises(Killed):
         sample(small, path, stop=TUNE + 5)
     return path
@@ -246,7 +240,6 @@ def test_what_keeps_no_draws_is_refused(small, path):
         sample(model, path, chains=6, step=step)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_a_full_disk_ends_the_journal_and_not_the_run(small, without, path, monkeypatch, caplog):
     made = []
 
@@ -265,7 +258,6 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(small, without, path, monk
     assert_same(sample(small, path, resume=True), without)
 
 
-@pytest.mark.usefixtures("at_once")
 def test_without_a_seed_chains_go_on_and_none_is_drawn_twice(small, path):
     """The chain that had not begun begins as it would have: its seed is in the file."""
     with pytest.raises(Killed):
