@@ -80,7 +80,7 @@ def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, 
         assert sum(len(release.measurements) for release in again) == 1
 
 
-def test_a_second_release_says_only_what_is_new():
+def test_a_second_release_says_only_what_is_new_and_other_numbers_can_be_set():
     law = KeyedHere(sigma=SIGMA)
     first = noisy_cells(TABLE, VALUES[:, None], law)
     second = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)])
@@ -94,9 +94,7 @@ def test_a_second_release_says_only_what_is_new():
     wrong = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"]), [3, 1, 9], law)])
     with model, pytest.raises(ValueError, match=r"area=b is published with two values, 0 in the .* and 1 in the"):
         bdp.observe(wrong, x)
-
-
-def test_other_numbers_can_be_set_in_its_place():
+    # Other numbers can be set in its place.
     with pytest.warns(CountedOnceWarning):
         model, _ = model_of(release(KeyedHere(sigma=SIGMA)))
     new = release(KeyedHere(sigma=SIGMA), np.array([5, 1, 7]))

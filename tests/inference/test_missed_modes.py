@@ -109,14 +109,6 @@ def test_it_is_written_into_the_journal(model, tmp_path, monkeypatch):
     assert whole.items() <= again["diagnostics"].attrs.items()
 
 
-def test_numbers_grow_by_one_from_chain_to_chain():
-    first = [chain_number(own) for own in np.random.default_rng(5).spawn(3)]
-    parts = [chain_number(own.spawn(2)[1]) for own in np.random.default_rng(5).spawn(3)]
-    assert np.diff([first, parts]).tolist() == [[1, 1], [1, 1]]
-    for own in (np.random.PCG64(5), np.random.MT19937(5)):
-        assert chain_number(np.random.Generator(own)) is None
-
-
 def _begun(name, number):
     chain = CASES[name].chain(1)
     chain.load(CASES[name].target.fiber.find_point().reshape(-1))
@@ -124,7 +116,12 @@ def _begun(name, number):
     return chain
 
 
-def test_words_say_what_ties_and_which_cells_are_apart():
+def test_numbers_grow_by_one_from_chain_to_chain_and_words_say_what_ties_and_which_cells_are_apart():
+    first = [chain_number(own) for own in np.random.default_rng(5).spawn(3)]
+    parts = [chain_number(own.spawn(2)[1]) for own in np.random.default_rng(5).spawn(3)]
+    assert np.diff([first, parts]).tolist() == [[1, 1], [1, 1]]
+    for own in (np.random.PCG64(5), np.random.MT19937(5)):
+        assert chain_number(np.random.Generator(own)) is None
     one, two = _begun("groups of four", 0), _begun("groups of four", 1)
     words = [start_codes(chain) for chain in (one, two)]
     told = np.array([[numbered(own, i % len(own)) for i in range(5)] for own in words])

@@ -1,8 +1,4 @@
-"""Models and steps through `cloudpickle`, `copy.deepcopy` and other ways of starting processes.
-
-The oracle is the model itself, which did not go through anything: the same log-density, term by term, at the same point, and
-the same draws from the same seed.
-"""
+"""Models and steps through `cloudpickle`, `copy.deepcopy` and other ways of starting processes are what they were before."""
 
 import copy
 import pickle

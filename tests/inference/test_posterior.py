@@ -1,8 +1,4 @@
-"""Posteriors against enumeration and quadrature: every base, other terms of the model, and all that may be published about a table.
-
-Densities of model and kernel are compared with formulas, at tables and at values of the parameter; some cases are sampled by
-``pm.sample`` besides. False alarms: see `oracle.STANDARD_ERRORS`.
-"""
+"""Posteriors against enumeration and quadrature: every base, other terms of the model, and all that may be published of a table."""
 
 import numpy as np
 import pymc as pm

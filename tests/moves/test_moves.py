@@ -69,6 +69,11 @@ def generated(rows):
 
 
 def test_two_way_tables_have_their_squares_totals_their_pairs_and_three_way_tables_their_markov_basis():
+    overlapping = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b", "c"], ["b", "c", "d"], ["a", "d"]))
+    nested = Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])])
+    assert is_decomposable(DECOMPOSABLE.nested)
+    for invariants in (two_way_margins(2, 2, 2), CYCLE_OF_FOUR, overlapping, nested):
+        assert not is_decomposable(invariants.nested), invariants
     for invariants, count, size in ((one_way(4, 4), 36, 4), (one_way(2, 3), 3, 4), (BLOCKS, None, 2)):
         listed = without_sums(invariants)
         assert len(listed) == (count or len(listed))
@@ -154,14 +159,6 @@ def test_fixed_cells_of_general_invariants_are_left_alone_and_all_but_one_of_sev
     inside = drawn[~np.any(drawn[:, fixed], axis=1)]
     points = lattice_points(np.vstack([invariants.matrix.toarray(), np.eye(18, dtype=np.int64)[fixed]]), 1)
     assert generated(inside) == generated(points)
-
-
-def test_decomposable_sets_of_margins():
-    overlapping = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b", "c"], ["b", "c", "d"], ["a", "d"]))
-    nested = Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])])
-    assert is_decomposable(DECOMPOSABLE.nested)
-    for invariants in (two_way_margins(2, 2, 2), CYCLE_OF_FOUR, overlapping, nested):
-        assert not is_decomposable(invariants.nested), invariants
 
 
 ISOLATED = np.array(

@@ -362,8 +362,8 @@ def test_counts_and_law_in_turns(case):
     assert_enumerated(drawn, law, enumerated(*CASES[case]))
 
 
-def test_counts_and_a_law_that_has_its_own_step():
-    """`pm.sample` with a potential of the law, which the step of the counts therefore leaves alone."""
+def test_counts_and_a_law_that_has_its_own_step_whose_tally_counts_shared_records_once():
+    """`pm.sample` with a potential of the law, which the step of the counts therefore leaves alone. The tally by hand."""
     with perturbed_model(*CASES["shared"]) as model:
         pm.Potential("nothing", 0.0 * model["noisy_law"][-1, 1])
         [table] = FiberGibbs(rng=np.random.default_rng(1)).tables
@@ -372,6 +372,12 @@ def test_counts_and_a_law_that_has_its_own_step():
     own = sample(model, 1000, tune=50, seed=11).posterior
     drawn = {name: own[name].values for name in ("x", "noisy_law")}
     assert_enumerated(drawn, CASES["shared"][0], enumerated(*CASES["shared"]))
+    table = PerturbationGibbs(rng=np.random.default_rng(1), model=model).tables[0]
+    counts, possible = tallies(*CASES["shared"])
+    assert 3 < possible.sum() < len(TABLES)
+    for place in np.flatnonzero(possible):
+        counted, repeated = (table.tally(at) for at in table.occurring(*([TABLES[place]] * len(table.inputs))))
+        np.testing.assert_array_equal(counted - repeated, counts[place])
 
 
 def test_nothing_is_said_of_numbers_that_contradict_one_another_little():
@@ -385,14 +391,3 @@ def test_nothing_is_said_of_numbers_that_contradict_one_another_little():
         check = bdp.check_law(release)
         assert not check.groups
         assert "nothing is worked out" in " ".join(check.left_out)
-
-
-def test_the_tally_counts_shared_records_once():
-    """By hand, at tables where answers share records and where a number cannot have come from its count."""
-    with perturbed_model(*CASES["shared"]):
-        table = PerturbationGibbs(rng=np.random.default_rng(1)).tables[0]
-    counts, possible = tallies(*CASES["shared"])
-    assert 3 < possible.sum() < len(TABLES)
-    for place in np.flatnonzero(possible):
-        counted, repeated = (table.tally(at) for at in table.occurring(*([TABLES[place]] * len(table.inputs))))
-        np.testing.assert_array_equal(counted - repeated, counts[place])

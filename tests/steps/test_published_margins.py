@@ -1,7 +1,4 @@
-"""Tables of which every margin is published, each number perturbed on its own: families of directions for every set of dimensions.
-
-The exact posteriors are enumerated here, by the laws themselves.
-"""
+"""Tables of which every margin is published, each number perturbed on its own: families of directions for every set of dimensions."""
 
 import re
 from dataclasses import dataclass, field

@@ -191,14 +191,26 @@ def test_another_run_is_refused_with_both_sides(small, stopped):
     assert not remove_journal(stopped)
 
 
-def test_a_run_that_has_ended_goes_on_with_more_draws(small, path):
-    """The draws, and the statistics, of one run of that length: nothing is tuned again, and nothing depends on the number of draws."""
+def test_a_run_that_has_ended_goes_on_with_more_draws_and_without_a_seed_none_is_drawn_twice(small, path):
+    """The draws, and the statistics, of one run of that length: nothing is tuned again, and nothing depends on the number of draws.
+
+    Without a seed the chain that had not begun begins as it would have: its seed is in the file.
+    """
     short = sample(small, path)
     longer = sample(small, path, resume=True, draws=3 * DRAWS)
     with small:
         assert_same(longer, bdp.sample(**RUN | {"draws": 3 * DRAWS}))
     xr.testing.assert_equal(longer["posterior"]["x"][:, :DRAWS], short["posterior"]["x"])
     assert longer.attrs["resumed"] == 1
+    assert remove_journal(path)
+    with pytest.raises(Killed):
+        sample(small, path, stop=TUNE + 15, random_seed=None)
+    one = sample(small, path, resume=True, random_seed=None)
+    assert_same(one, sample(small, path, resume=True, random_seed=None))
+    assert one.attrs["seed"] == "not recorded"
+    x = one["posterior"]["x"].values
+    assert x.shape == (2, DRAWS, 3, 2)
+    assert not np.array_equal(x[0], x[1])
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -256,19 +268,6 @@ def test_a_full_disk_ends_the_journal_and_not_the_run(small, without, path, monk
     assert [own.getMessage() for own in caplog.records if "not kept" in own.getMessage()] == [words]
     assert len(chunks(path)) == 20
     assert_same(sample(small, path, resume=True), without)
-
-
-def test_without_a_seed_chains_go_on_and_none_is_drawn_twice(small, path):
-    """The chain that had not begun begins as it would have: its seed is in the file."""
-    with pytest.raises(Killed):
-        sample(small, path, stop=TUNE + 15, random_seed=None)
-    one = sample(small, path, resume=True, random_seed=None)
-    again = sample(small, path, resume=True, random_seed=None)
-    assert_same(one, again)
-    assert one.attrs["seed"] == "not recorded"
-    x = one["posterior"]["x"].values
-    assert x.shape == (2, DRAWS, 3, 2)
-    assert not np.array_equal(x[0], x[1])
 
 
 def test_counts_that_are_added_up_by_differences_go_on_to_the_last_digit():

@@ -22,6 +22,7 @@ from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
 from tests.inference.oracle import noisy_cells
 
+ROOT = str(Path(__file__).resolve().parents[3])
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
 QUICK = {"draws": 300, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
@@ -88,7 +89,7 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 def test_ctrl_c_with_one_core_returns_what_was_drawn():
     """Once Ctrl-C ended the first of four chains only, and the next one began."""
     given = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    environment = {**os.environ, "PYTHONPATH": ROOT}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, **given)
     assert process.stderr is not None
     while "FiberGibbs: [x]" not in (line := process.stderr.readline()):
@@ -145,10 +146,7 @@ class TestProgressLines:
 
 
 def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
-    """So that draws with a seed are the same where functions were compiled anew and where they were read from files.
-
-    In this process and in those of the chains; the user's setting is as before.
-    """
+    """In this process and in those of the chains; the user's setting is as before."""
     seen, run = [], pm.sample
 
     def looked(*args, **given):
@@ -163,6 +161,30 @@ def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
         running._run((), lambda: seen.append(pytensor.config.numba__fastmath), ())
         assert pytensor.config.numba__fastmath
     assert seen == [False, False]
+
+
+TWICE = """
+import hashlib
+from tests.inference.runs.test_journal import RUN, bdp, with_a_rate
+with with_a_rate():
+    draws = bdp.sample(**RUN | {"draws": 200, "tune": 200, "chains": 4, "cores": 2})["posterior"].to_dataset()
+print([hashlib.sha256(draws[name].values[chain].tobytes()).hexdigest() for name in sorted(draws) for chain in range(4)])
+"""
+
+
+@pytest.mark.slow
+def test_draws_with_a_seed_are_the_same_the_first_time_and_later(tmp_path):
+    """Of four chains of two processes at a time, the first two compile where nothing is there to be read."""
+    flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},base_compiledir={tmp_path / 'pytensor'}".strip(",")
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "PYTENSOR_FLAGS": flags,
+        "PYTHONPATH": ROOT,
+    }
+    command = [sys.executable, "-c", TWICE]
+    one, other = (subprocess.check_output(command, env=environment, text=True, timeout=600) for _ in range(2))
+    assert one == other
 
 
 def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
