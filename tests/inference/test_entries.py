@@ -1,13 +1,16 @@
-"""Every inference function of PyMC: what docs/ENTRIES.md says of it is what it does."""
+"""Every inference function of PyMC, and ArviZ on leaving out one noisy number: what docs/ENTRIES.md says of it is what it does."""
 
 import re
 from pathlib import Path
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 from pymc.model.transform.optimization import freeze_model
 from pymc.step_methods import STEP_METHODS
+from scipy import stats
+from scipy.special import logsumexp
 
 import bayesdp as bdp
 from tests.inference.oracle import noisy_cells
@@ -135,3 +138,35 @@ def test_graphs_that_a_frozen_model_keeps_are_refused_too_and_latent_lattice_noi
         with pytest.raises(ValueError, match="Metropolis for z"):
             pm.Metropolis([model["z"]])
         assert (pm.sample(**SHORT)["posterior"]["z"].sum("z_dim_0") == 0).all()
+
+
+PERSONS, NOISY, RATE = 60, np.array([11, 29, 23]), np.array([10.0, 30.0, 20.0])
+
+
+def tables_and_terms(sigma, first=None):
+    tables = np.array([(a, b, PERSONS - a - b) for a in range(PERSONS + 1) for b in range(PERSONS + 1 - a)])
+    if first is not None:
+        tables = tables[tables[:, 0] == first]
+    far = np.arange(-400, 401)
+    own = -((NOISY - tables) ** 2) / (2 * sigma**2) - logsumexp(-(far**2) / (2 * sigma**2))
+    return tables, stats.poisson.logpmf(tables, RATE).sum(axis=1), own
+
+
+def tree_of(tables, prior, own):
+    weights = np.exp(prior + own.sum(axis=1) - logsumexp(prior + own.sum(axis=1)))
+    chosen = np.random.default_rng(1).choice(len(tables), (4, 1000), p=weights)
+    return az.from_dict({"posterior": {"x": tables[chosen]}, "log_likelihood": {"noisy": own[chosen]}})
+
+
+@pytest.mark.filterwarnings("ignore")  # of ArviZ, about k
+def test_ties_leave_k_undefined_and_the_error_unsaid_and_determined_cells_stop_loo():
+    for sigma, least, most in ((1.0, 0.1, 0.13), (3.0, 0.0, 0.03)):
+        tables, prior, own = tables_and_terms(sigma)
+        without = prior[:, None] + own.sum(axis=1, keepdims=True) - own
+        exact = logsumexp(without + own, axis=0) - logsumexp(without, axis=0)
+        found = az.loo(tree_of(tables, prior, own), pointwise=True)
+        assert least < np.abs(found.elpd_i.values - exact).max() < most
+        assert np.isnan(found.pareto_k.values).any()
+        assert not found.warning
+    with pytest.raises(ValueError, match="All tail values are the same"):
+        az.loo(tree_of(*tables_and_terms(3.0, first=12)))

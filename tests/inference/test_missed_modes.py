@@ -45,20 +45,25 @@ def sample(model, draws=1_500, tune=300, **more):
         return bdp.sample(draws=draws, tune=tune, **{**QUICK, "quiet": True, **more})
 
 
-@pytest.fixture(scope="module")
-def good(model):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "HIERARCHY_CELLS", 0)
-        return sample(model)
-
-
-def test_chains_that_cross_agree(good):
+def test_chains_that_cross_agree_draws_of_pymc_say_the_same_and_of_a_start_of_the_user_nothing_is_said(model):
+    good = sample(model)
     found = good["diagnostics"].attrs
     assert (found["verdict"], found["missed_modes"]) == ("converged", "none found"), found["message"]
     assert found["missed_modes_tested"] + found["missed_modes_alike"] == 12
     assert found["missed_modes_tested"] >= 10
     assert "no group was found in which they disagree" in found["message"]
     assert set(good["sample_stats"].data_vars) == {"fiber_changed", "fiber_accepted"}  # not where chains began
+    tree = quietly(model, 1_500, tune=300, seed=3, nuts_sampler="pymc")
+    assert f"{ENDS}x" in tree["sample_stats"]
+    with model:
+        annotate(tree, model)
+    assert f"{ENDS}x" not in tree["sample_stats"]
+    assert good["diagnostics"].attrs.items() <= tree["diagnostics"].attrs.items()
+    start = np.zeros(SHAPE, dtype=int)
+    start[:, 0, :] = 20
+    found = sample(model, draws=100, tune=0, initvals={"x": start})["diagnostics"].attrs
+    assert (found["missed_modes_tested"], found["missed_modes_alike"]) == (0, 12)
+    assert found["missed_modes"] == "not judged"
 
 
 def test_chains_that_cannot_cross_are_noticed(model, monkeypatch, caplog):
@@ -72,20 +77,6 @@ def test_chains_that_cannot_cross_are_noticed(model, monkeypatch, caplog):
     assert "missed a mode" in found["message"]
     assert "tract" in found["missed_modes_message"]
     assert any("missed a mode" in record.message for record in caplog.records)
-
-
-def test_draws_of_pymc_say_the_same_and_of_a_start_of_the_user_nothing_is_said(model, good):
-    tree = quietly(model, 1_500, tune=300, seed=3, nuts_sampler="pymc")
-    assert f"{ENDS}x" in tree["sample_stats"]
-    with model:
-        annotate(tree, model)
-    assert f"{ENDS}x" not in tree["sample_stats"]
-    assert good["diagnostics"].attrs.items() <= tree["diagnostics"].attrs.items()
-    start = np.zeros(SHAPE, dtype=int)
-    start[:, 0, :] = 20
-    found = sample(model, draws=100, tune=0, initvals={"x": start})["diagnostics"].attrs
-    assert (found["missed_modes_tested"], found["missed_modes_alike"]) == (0, 12)
-    assert found["missed_modes"] == "not judged"
 
 
 def test_it_is_written_into_the_journal(model, tmp_path, monkeypatch):

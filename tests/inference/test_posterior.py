@@ -30,13 +30,11 @@ LINES = {  # a base, the log-density of tables and a parameter but for the noise
         lambda: pm.Poisson.dist(pm.math.exp(0.3 + pm.Normal("slope", 0.0, 1.0) * Z)),
         lambda x, slope: poisson.logpmf(x, np.exp(0.3 + slope * Z)).sum(axis=1) - slope**2 / 2,
         {"slope": ON_A_LINE},
-        {},
     ),
     "an unknown shape, log-concave and not": (
         lambda: pm.NegativeBinomial.dist(mu=MU, alpha=pm.LogNormal("shape", -0.3, 1.0)),
         lambda x, a: nbinom.logpmf(x, a, a / (a + MU)).sum(axis=1) + lognorm.logpdf(a, 1.0, scale=np.exp(-0.3)),
         {"shape": np.exp(np.linspace(-6, 5, 501))},
-        {},
     ),
     "a small n that cuts the fiber, and a noisy table outside of the cut": (
         lambda: pm.Binomial.dist(n=4, p=pm.Beta("p", 2.0, 2.0) * WEIGHT),
@@ -48,14 +46,12 @@ LINES = {  # a base, the log-density of tables and a parameter but for the noise
         lambda: pm.DirichletMultinomial.dist(n=7, a=pm.LogNormal("a", -1.0, 1.0) * WEIGHT),
         lambda x, a: stats.dirichlet_multinomial.logpmf(x, a * WEIGHT, 7) + lognorm.logpdf(a, 1.0, scale=np.exp(-1.0)),
         {"a": np.exp(np.linspace(-7, 5, 401))},
-        {},
     ),
     # Given the exact total the rate has a Gamma(2 + 7, 0.5 + 3) posterior; a prior renormalised over the fiber would leave the prior.
     "a rate, of which the exact total tells": (
         lambda: pm.Poisson.dist(pm.Gamma("rate", 2.0, 0.5)),
         lambda x, rate: stats.gamma(9.0, scale=1 / 3.5).logpdf(rate) - special.gammaln(x + 1.0).sum(axis=1),
         {"rate": np.linspace(1e-3, 12, 601)},
-        {},
     ),
     "a base without fast steps": (
         lambda: pm.ZeroInflatedPoisson.dist(psi=pm.Beta("psi", 2.0, 2.0), mu=3.0, shape=3),
@@ -103,8 +99,8 @@ LINES = {  # a base, the log-density of tables and a parameter but for the noise
 
 def exactly(name):
     """Three counties, their total exact and the counts noisy."""
-    base, logs, grid, given = LINES[name]
-    [(theta, values)] = grid.items() or [(None, None)]
+    base, logs, grid, *more = LINES[name]
+    given, [(theta, values)] = more[0] if more else {}, grid.items() or [(None, None)]
     noisy = given.get("noisy", NOISY)
     release = three_counties(values=noisy)
     with pm.Model(coords=release.coords) as model:

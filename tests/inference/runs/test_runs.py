@@ -45,7 +45,7 @@ def test_nothing_asks_for_the_version_of_the_installed_package():
 
 class TestDrawsAreKept:
     @pytest.mark.parametrize(("where", "name"), [(sampling, "diagnose"), (annotating, "_limits")])
-    def test_after_an_interrupt(self, model, monkeypatch, where, name):
+    def test_after_an_interrupt_and_an_error_in_the_diagnostics(self, model, monkeypatch, where, name):
         monkeypatch.setattr(where, name, Mock(side_effect=KeyboardInterrupt()))
         with model:
             tree = bdp.sample(**QUICK)
@@ -54,18 +54,13 @@ class TestDrawsAreKept:
         assert tree.attrs["bayesdp_version"] == bdp.__version__
         if name == "diagnose":
             assert "fiber" in tree.children
-            assert tree["diagnostics"].attrs == {
-                "verdict": "not judged",
-                "converged": 0,
-                "message": "Convergence was not judged: the diagnostics were interrupted.",
-            }
-
-    def test_an_error_in_the_diagnostics_carries_the_draws(self, model, monkeypatch):
-        monkeypatch.setattr(sampling, "diagnose", Mock(side_effect=MemoryError("no room")))
-        with model, pytest.raises(MemoryError, match="no room") as caught:
-            bdp.sample(**QUICK)
-        assert caught.value.draws.posterior["x"].shape == (2, 300, 3)
-        assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
+            message = "Convergence was not judged: the diagnostics were interrupted."
+            assert tree["diagnostics"].attrs == {"verdict": "not judged", "converged": 0, "message": message}
+            monkeypatch.setattr(sampling, "diagnose", Mock(side_effect=MemoryError("no room")))
+            with model, pytest.raises(MemoryError, match="no room") as caught:
+                bdp.sample(**QUICK)
+            assert caught.value.draws.posterior["x"].shape == (2, 300, 3)
+            assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
 
 
 SCRIPT = """
