@@ -115,19 +115,14 @@ def test_counts(entry, counts):
         assert (result["posterior"]["x"].sum("county") == TOTAL).all()
 
 
-@pytest.mark.parametrize(
-    "module", ["pymc_extras.inference.laplace_approx.find_map", "pymc.tuning.starting", "pymc.smc.kernels"]
-)
-def test_who_compiles_is_seen_whatever_its_name(module, counts):
-    model = counts[0]
-    caller = {"__name__": module, "compiled": model.compile_logp}
-    exec("def ask():\n    return compiled()", caller)
-    with pytest.raises(ValueError, match=r"bayesdp.sample or pm.sample, and leave the counts out of `step`"):
-        caller["ask"]()
-    model.compile_logp()  # anybody else may
-
-
-def test_graphs_that_a_frozen_model_keeps_are_refused_too_and_latent_lattice_noise_is_left_to_its_step(counts):
+def test_who_compiles_is_seen_whatever_its_name_and_latent_lattice_noise_is_left_to_its_step(counts):
+    for module in ("pymc_extras.inference.laplace_approx.find_map", "pymc.tuning.starting", "pymc.smc.kernels"):
+        caller = {"__name__": module, "compiled": counts[0].compile_logp}
+        exec("def ask():\n    return compiled()", caller)
+        with pytest.raises(ValueError, match=r"bayesdp.sample or pm.sample, and leave the counts out of `step`"):
+            caller["ask"]()
+    counts[0].compile_logp()  # anybody else may
+    # Graphs that a frozen model keeps are refused too.
     frozen = freeze_model(counts[0])
     frozen.logp()
     with frozen, pytest.raises(ValueError, match="Metropolis for x"):

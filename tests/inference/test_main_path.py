@@ -32,7 +32,7 @@ def test_one_fiber_from_release_to_posterior_and_for_the_next_release(monkeypatc
     assert (made.call_count, systems.call_count, limits.call_count) == (1, 1, 1)
 
 
-def test_other_exact_answers_or_labels_have_another_fiber_and_nobody_can_change_one_that_others_use():
+def test_other_exact_answers_or_labels_have_another_fiber_that_nobody_can_change_and_that_is_not_kept():
     query = bdp.Totals(PAIR)
     three = Fiber.of([bdp.Exact(query, 3)])
     assert Fiber.of([bdp.Exact(query, 3)]) is three
@@ -47,9 +47,7 @@ def test_other_exact_answers_or_labels_have_another_fiber_and_nobody_can_change_
     assert fiber.find_point().tolist() == [3, 4]
     with pytest.raises(ValueError, match="read-only"):
         fiber.bounds()[0][0] = 9
-
-
-def test_a_fiber_that_nobody_refers_to_is_not_kept():
+    # A fiber that nobody refers to is not kept.
     before = len(fiber._IN_USE)
     found = Fiber.of([bdp.Exact(bdp.Totals(PAIR), 31)])
     assert found.bounds()[1].tolist() == [31, 31]

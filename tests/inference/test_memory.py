@@ -78,22 +78,20 @@ def files(root, contents):
 MEMINFO = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n"}
 
 
-@pytest.mark.parametrize("path", ["", "user/job/"])
-def test_a_limit_of_a_control_group_of_version_2_or_none(tmp_path, path):
+def test_a_limit_of_a_control_group_of_version_2_or_1_or_none(tmp_path):
     assert available_memory(tmp_path) is None
     assert available_memory(files(tmp_path, MEMINFO)) == 4_096_000
-    group = f"sys/fs/cgroup/{path}memory."
-    limits = {
-        f"{group}max": "3000000\n",
-        f"{group}current": "1000000\n",
-        f"{group}stat": "anon 1\ninactive_file 500\n",
-        "proc/self/cgroup": f"0::/{path.strip('/')}\n",
-    }
-    assert available_memory(files(tmp_path, limits)) == 2_000_500
-    assert available_memory(files(tmp_path, {f"{group}max": "max\n"})) == 4_096_000
-
-
-def test_a_limit_of_a_group_above_and_of_version_1(tmp_path):
+    for path in ("user/job/", ""):
+        group = f"sys/fs/cgroup/{path}memory."
+        limits = {
+            f"{group}max": "3000000\n",
+            f"{group}current": "1000000\n",
+            f"{group}stat": "anon 1\ninactive_file 500\n",
+            "proc/self/cgroup": f"0::/{path.strip('/')}\n",
+        }
+        assert available_memory(files(tmp_path, limits)) == 2_000_500
+        assert available_memory(files(tmp_path, {f"{group}max": "max\n"})) == 4_096_000
+    # Of a group above, and of version 1.
     group = "sys/fs/cgroup/memory/outer/"
     limits = {
         f"{group}memory.limit_in_bytes": "2000000\n",

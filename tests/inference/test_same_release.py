@@ -13,11 +13,7 @@ import bayesdp as bdp
 from bayesdp.consistency import CountedOnceWarning
 from bayesdp.distributions import scalar_distribution
 from bayesdp.inference import add_log_likelihood, annotate, releases_of
-from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import DiscreteGaussian
 from bayesdp.posterior.groups import releases_of_tables
-from bayesdp.queries import Identity, Margins, Totals
-from bayesdp.release import Release
 from tests.inference.oracle import counts_model, noisy_cells
 from tests.registering import only_here
 
@@ -195,7 +191,7 @@ VALUES, TOTAL, SIGMA, MEAN = np.array([3, 0, 9]), 11, 1.5, 4.0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class KeyedHere(DiscreteGaussian):
+class KeyedHere(bdp.noise.DiscreteGaussian):
     """Noise that belongs to the records of a cell."""
 
     name = "keyed-counted-once"
@@ -212,9 +208,9 @@ registered = only_here(KeyedHere)
 
 def release(law, values=VALUES):
     """The same numbers three times."""
-    again = [Measured(Margins(TABLE, ["area"]), values, law) for _ in range(2)]
-    parts = (Measured(Identity(TABLE), values[:, None], law), *again)
-    return Release(bdp.Frame.of(TABLE), parts, (Exact(Totals(TABLE), TOTAL),))
+    again = [bdp.Measured(bdp.Margins(TABLE, ["area"]), values, law) for _ in range(2)]
+    parts = (bdp.Measured(bdp.Identity(TABLE), values[:, None], law), *again)
+    return bdp.Release(bdp.Frame.of(TABLE), parts, (bdp.Exact(bdp.Totals(TABLE), TOTAL),))
 
 
 def model_of(first):
@@ -231,7 +227,7 @@ def enumerated(copies):
     return weights @ tables / weights.sum(), np.sqrt(np.diag(np.cov(tables.T, aweights=weights, ddof=0)))
 
 
-@pytest.mark.parametrize(("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (DiscreteGaussian(sigma=SIGMA), 3)])
+@pytest.mark.parametrize(("law", "copies"), [(KeyedHere(sigma=SIGMA), 1), (bdp.noise.DiscreteGaussian(sigma=SIGMA), 3)])
 def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, copies):
     # 2000 draws that are nearly independent, 6 comparisons: 5 standard errors of 1000 draws is beyond a false alarm of 1e-5.
     with warnings.catch_warnings(record=True) as told:
@@ -255,15 +251,17 @@ def test_duplicates_count_once_under_keys_and_three_times_when_independent(law, 
 def test_a_second_release_says_only_what_is_new_and_other_numbers_can_be_set():
     law = KeyedHere(sigma=SIGMA)
     first = noisy_cells(TABLE, VALUES[:, None], law)
-    second = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)])
+    second = bdp.Release.from_published(
+        TABLE, [bdp.Measured(bdp.Margins(TABLE, ["area"], ["kind"]), [3, 0, 9, 13], law)]
+    )
     model, x = model_of(first)
     with model, pytest.warns(CountedOnceWarning, match="3 of the 3 answers by area and 1 answer by kind"):
         bdp.observe(second, x)
     assert model["noisy_2_published"].get_value().tolist() == [13.0]
-    third = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"]), VALUES, law)])
+    third = bdp.Release.from_published(TABLE, [bdp.Measured(bdp.Margins(TABLE, ["area"]), VALUES, law)])
     with model, pytest.raises(ValueError, match="release says nothing that was not observed before"):
         bdp.observe(third, x)
-    wrong = Release.from_published(TABLE, [Measured(Margins(TABLE, ["area"]), [3, 1, 9], law)])
+    wrong = bdp.Release.from_published(TABLE, [bdp.Measured(bdp.Margins(TABLE, ["area"]), [3, 1, 9], law)])
     with model, pytest.raises(ValueError, match=r"area=b is published with two values, 0 in the .* and 1 in the"):
         bdp.observe(wrong, x)
     # Other numbers can be set in its place.

@@ -124,7 +124,7 @@ def test_structural_zeros_of_a_two_way_table_are_connected_by_cycles(make_rng):
         assert components(found, map(tuple, inside)) == 1
 
 
-def test_upper_bounds_need_cycles_too_and_sums_with_bounds_take_back_what_is_proved():
+def test_upper_bounds_need_cycles_too_sums_with_bounds_take_back_what_is_proved_and_fixed_cells_are_left_alone():
     # Ones on the off-diagonal, at most one a cell and none on the diagonal: two tables, a 6-cycle apart.
     plain, bounded = moves_for(one_way(3, 3)), moves_for(one_way(3, 3), bounded=True)
     assert np.abs(directions(plain, 9, 2000)).sum(axis=1).max() == 4
@@ -139,9 +139,6 @@ def test_upper_bounds_need_cycles_too_and_sums_with_bounds_take_back_what_is_pro
         assert not limited.proved
         assert "no Markov basis is known" in limited.claim
         assert limited.meta[-1, 0] == SUMS
-
-
-def test_fixed_cells_of_general_invariants_are_left_alone_and_all_but_one_of_seven_dimensions_leave_one_direction():
     fixed = np.array([False, True, False, False, False])
     for invariants in (GENERAL, BLOCKS):
         drawn = directions(moves_for(invariants, fixed), 5, 2000)

@@ -6,22 +6,18 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import DiscreteGaussian
 from bayesdp.priors import build_model, describe_prior, published_mean
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
-from bayesdp.release import Release
 from tests.inference.oracle import noisy_cells
 from tests.refusals import refused
 
 TABLE = {"county": ["a", "b", "c"], "education": ["Low", "High"]}
 LINE = {"county": ["a", "b", "c", "d"], "state": ("county", ["IL", "IN", "IL", "IN"])}
 SIZES = {**LINE, "size": ("county", ["big", "big", "small", "small"])}
-LAW = DiscreteGaussian(4.0)
+LAW = bdp.noise.DiscreteGaussian(4.0)
 
 
 def two_way():
-    return noisy_cells(TABLE, [[9, 12], [20, 8], [5, 4]], LAW, Exact(Margins(TABLE, ["county"]), [20, 30, 10]))
+    return noisy_cells(TABLE, [[9, 12], [20, 8], [5, 4]], LAW, bdp.Exact(bdp.Margins(TABLE, ["county"]), [20, 30, 10]))
 
 
 def one_way(frame=LINE):
@@ -33,19 +29,19 @@ def drawn(model, *names, draws=1500):
 
 
 def test_the_published_mean():
-    noisy = Measured(Identity(TABLE), np.full((3, 2), 7), LAW)
-    hidden = Measured(Identity(TABLE), [[7.0, np.nan]] * 3, LAW, unmeasured=[(c, "High") for c in "abc"])
-    odd = Exact(LinearQuery(TABLE, [[1, 1, 0, 0, 0, 0]], ["odd"]), [3])
+    noisy = bdp.Measured(bdp.Identity(TABLE), np.full((3, 2), 7), LAW)
+    hidden = bdp.Measured(bdp.Identity(TABLE), [[7.0, np.nan]] * 3, LAW, unmeasured=[(c, "High") for c in "abc"])
+    odd = bdp.Exact(bdp.LinearQuery(TABLE, [[1, 1, 0, 0, 0, 0]], ["odd"]), [3])
     for measured, exact, mean in (
-        ([noisy], [Exact(Margins(TABLE, ["county"]), [20, 30, 10])], 10.0),
+        ([noisy], [bdp.Exact(bdp.Margins(TABLE, ["county"]), [20, 30, 10])], 10.0),
         ([noisy], [odd], 7.0),
         ([hidden], [], 7.0),
-        ([Measured(Totals(TABLE), 60, LAW)], [], 10.0),
-        ([Measured(Totals(TABLE), -60, LAW)], [], 1.0),
+        ([bdp.Measured(bdp.Totals(TABLE), 60, LAW)], [], 10.0),
+        ([bdp.Measured(bdp.Totals(TABLE), -60, LAW)], [], 1.0),
         ([], [odd], 1.0),
-        ([noisy], [Exact(Totals(TABLE), 600, "<=")], 7.0),
+        ([noisy], [bdp.Exact(bdp.Totals(TABLE), 600, "<=")], 7.0),
     ):
-        assert published_mean(Release.from_published(TABLE, measured, exact)) == mean
+        assert published_mean(bdp.Release.from_published(TABLE, measured, exact)) == mean
 
 
 def test_independent_cells_are_gamma_poisson():

@@ -166,7 +166,7 @@ def test_the_result_says_what_is_proved_and_the_rest_of_a_model_and_small_tables
     assert isinstance(FiberGibbs(model=shared).tables[0].chain, Chain)
 
 
-def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
+def test_parameters_of_noise_and_prior_may_change_from_step_to_step_and_are_read_at_every_point():
     release = Case().release()
     with pm.Model(coords=release.coords) as model:
         base = pm.NegativeBinomial.dist(mu=pm.LogNormal("mean", 0.0, 0.3) * SHAPES, alpha=SHAPES)
@@ -180,10 +180,7 @@ def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
         # Of a negative binomial of mean m and shape a, the log weight is log(m / (m + a)).
         weight = np.log(np.exp(log_mean) / (np.exp(log_mean) + 1.0))
         np.testing.assert_allclose(chain.state.theta[chain.structure.order], weight)
-
-
-def test_a_scale_that_varies_is_read_at_every_point():
-    """Noise of cells of which the model does not know how large it is."""
+    # Noise of cells of which the model does not know how large it is.
     case, extra = Case(), np.array([[1, 0], [2, 1], [0, 2]])
     with case.model() as model:
         sigma = pm.Uniform("sigma", 0.5, 3.0)

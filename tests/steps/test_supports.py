@@ -168,7 +168,7 @@ def test_supports_with_random_parameters():
             assert found.only_limits == (name not in ("ends", "truncated")), name
 
 
-def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
+def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits_and_further_likelihoods_may_not():
     # Cycles connect two-way tables whatever the limits of cells; for three-way margins nothing is known then.
     # The Graver basis does where it can be computed.
     three = {"a": [0, 1], "b": [0, 1], "c": [0, 1]}
@@ -184,9 +184,6 @@ def test_zeros_that_come_and_go_keep_what_is_proved_of_any_limits():
         found = moved(model_of(release, lambda: pm.Poisson.dist(pt.maximum(pm.Normal("level", 3.0), 0.0))))
         assert found.proved is (labels is not large)
         assert said in found.claim
-
-
-def test_further_likelihoods():
     for likelihood, proved in (
         (lambda x: pm.Normal("mean", x.sum() / 3.0, 1.0, observed=2.0), True),
         (lambda x: pm.StudentT("third", 4.0, mu=x[0, 0] - 2.0, sigma=1.0, observed=2.0), True),

@@ -88,9 +88,7 @@ def test_other_content_has_another_digest_and_what_a_function_calls_is_part_of_i
     monkeypatch.setitem(globals(), "FACTOR", 4.0)
     assert digest(times(1.0)) != before[1]
     assert digest(again) != before[0]  # it calls what names it
-
-
-def test_the_same_content_has_the_same_digest_however_it_is_held():
+    # The same content has the same digest however it is held.
     cells = bdp.Identity(FRAME)
     assert digest(cells) == digest(bdp.queries.Query.from_description(cells.describe(), FRAME))
     assert digest(np.float64(0.1)) == digest(0.1)

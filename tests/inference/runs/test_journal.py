@@ -127,7 +127,7 @@ def test_chains_in_processes_go_on_as_well_and_leave_few_records(small, without,
     assert_same(sample(small, path, resume=True, cores=2), without)
 
 
-def test_a_run_goes_on_from_any_file_that_was_the_last(small, without, path):
+def test_a_run_goes_on_from_any_file_that_was_the_last_and_a_damaged_one_ends_its_chain(small, without, path, caplog):
     """As after a kill at any moment: files are there as a whole, or not at all."""
     with pytest.raises(Killed):
         sample(small, path, stop=TUNE + 5)
@@ -140,10 +140,6 @@ def test_a_run_goes_on_from_any_file_that_was_the_last(small, without, path):
             assert journal.kept == left
         assert not list(path.glob(".*.tmp"))
     assert_same(sample(small, path, resume=True), without)
-
-
-def test_a_damaged_file_ends_its_chain_there_and_no_other(small, without, path, caplog):
-    sample(small, path)
     hit = path / f"chain-0-{TUNE + 19}-{TUNE + 20}.npz"
     damaged = bytearray(hit.read_bytes())
     damaged[len(damaged) // 2] ^= 1

@@ -60,7 +60,9 @@ class TestDrawsAreKept:
             with model, pytest.raises(MemoryError, match="no room") as caught:
                 bdp.sample(**QUICK)
             assert caught.value.draws.posterior["x"].shape == (2, 300, 3)
-            assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
+            assert caught.value.__notes__ == [
+                "What was drawn is not lost: it is in the attribute `draws` of this error."
+            ]
 
 
 SCRIPT = """
