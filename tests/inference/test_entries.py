@@ -72,13 +72,11 @@ CALLS = {
     "pm.sample_posterior_predictive()": lambda model, x, tree: pm.sample_posterior_predictive(tree.copy(), **QUIET),
     "pm.compute_log_likelihood()": lambda model, x, tree: pm.compute_log_likelihood(tree.copy(), progressbar=False),
     "pm.compute_log_prior()": lambda model, x, tree: pm.compute_log_prior(tree.copy(), progressbar=False),
-    "pm.compute_deterministics()": lambda model, x, tree: pm.compute_deterministics(draws_of(tree), progressbar=False),
+    "pm.compute_deterministics()": lambda model, x, tree: pm.compute_deterministics(
+        tree["posterior"].to_dataset(), progressbar=False
+    ),
     "pm.draw(x)": lambda model, x, tree: pm.draw(x, 3, random_seed=1),
 }
-
-
-def draws_of(tree):
-    return tree["posterior"].to_dataset()
 
 
 def mode(**own):

@@ -99,14 +99,6 @@ class TestBadChains:
         assert verdict(self.rng.normal(size=(2, 3, 1)))["converged"] == 0
 
 
-def test_chains_that_stand_still_at_different_values_are_the_worst_there_is():
-    """Two and nothing else, with an effective sample size that is not looked at: R-hat alone condemns them (tests of chains)."""
-    ratios, sizes = np.array([1.0, np.inf]), np.array([4e3, 4e3])
-    alone = Worst.of("x", "counts", ratios, np.full(2, 1.01), sizes, 4, "x{}".format, stuck=False)
-    assert verdict_of([alone], 4, 1024)["verdict"] == "not converged"
-    assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]
-
-
 def autoregressions(rng, chains, draws, quantities, rho):
     """Stationary, of variance 1; the autocorrelation time is (1 + rho) / (1 - rho)."""
     steps = rng.normal(scale=np.sqrt(1 - rho**2), size=(chains, draws, quantities))
@@ -155,7 +147,7 @@ def test_one_bad_quantity_among_slow_ones_is_found_and_named(bad):
     assert by_rhat >= 4
 
 
-def test_counts_and_parameters_are_judged_apart():
+def test_counts_and_parameters_are_judged_apart_and_chains_that_stand_still_are_the_worst_there_is():
     rng = np.random.default_rng(25)
     own = verdict_of_counts(rng.normal(size=(4, 500, 20)), mu=rng.normal(size=(4, 500)) + np.arange(4)[:, None])
     assert (own["verdict_counts"], own["verdict_parameters"]) == ("converged", "not converged")
@@ -166,6 +158,11 @@ def test_counts_and_parameters_are_judged_apart():
     assert own["message"].lower().count("not converged") == 1
     assert "draws_needed" not in own
     assert own["message"].endswith("How many draws would do cannot be told from these chains: perhaps no number does.")
+    # At different values, with an effective sample size that is not looked at: R-hat alone condemns them (tests of chains).
+    ratios, sizes = np.array([1.0, np.inf]), np.array([4e3, 4e3])
+    alone = Worst.of("x", "counts", ratios, np.full(2, 1.01), sizes, 4, "x{}".format, stuck=False)
+    assert verdict_of([alone], 4, 1024)["verdict"] == "not converged"
+    assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]
 
 
 def test_so_many_draws_are_needed():

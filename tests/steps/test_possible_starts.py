@@ -33,10 +33,6 @@ def released(frame, truth, law, rng, exact=()):
     return bdp.Release.from_published(frame, published, exact, adding_up="warn")
 
 
-def model_of(release, rate=6.0):
-    return counts_model(release, pm.NegativeBinomial.dist(mu=rate, alpha=0.8))
-
-
 def impossible(release, table):
     """How many published answers cannot have come from a table, by their laws and by the records that others are about."""
     met, first = 0, {}
@@ -50,7 +46,7 @@ def impossible(release, table):
 
 
 def step_of(release, rate=6.0):
-    model = model_of(release, rate)
+    model = counts_model(release, pm.NegativeBinomial.dist(mu=rate, alpha=0.8))
     return model, FiberGibbs(model=model)
 
 
@@ -206,8 +202,7 @@ def test_a_search_that_is_stopped_names_what_stays_forbidden(monkeypatch):
     cells = bdp.Measured(bdp.Identity(frame), np.full(6, 7), TWO_OFF)
     total = bdp.Exact(bdp.Totals(frame), 40)  # 30, 34, .., 54 are possible
     rounded = bdp.Measured(bdp.Totals(frame), 40, bdp.noise.ConventionalRounding(5))
-    model = model_of(bdp.Release.from_published(frame, [cells, rounded], [total]))
     monkeypatch.setattr("bayesdp.fibers.fiber.LONGEST", 0.0)
     with pytest.raises(ValueError, match=r"no first table of x.*in 0 s.*initvals") as error:
-        FiberGibbs(model=model)
+        step_of(bdp.Release.from_published(frame, [cells, rounded], [total]))
     assert re.search(r"forbade longest in a search by moves: (a=a\d \(published 7\)(; )?){3};", str(error.value))

@@ -33,10 +33,6 @@ def _prior():
     return pm.NegativeBinomial.dist(mu=7.0, alpha=0.05, shape=(2, 3))
 
 
-def _model(release):
-    return counts_model(release, _prior())
-
-
 def _families(model, point=None):
     target = FiberGibbs(model=model, initial_point=point).tables[0].target
     extra = len(target.moves.meta) - len(target.fiber_moves.meta)
@@ -45,7 +41,7 @@ def _families(model, point=None):
 
 
 def test_precise_margins_get_directions_and_no_other_claim_and_others_none():
-    model = _model(_release())
+    model = counts_model(_release(), _prior())
     step = FiberGibbs(model=model)
     target = step.tables[0].target
     kept = target.moves.meta[len(target.fiber_moves.meta) :]
@@ -54,10 +50,10 @@ def test_precise_margins_get_directions_and_no_other_claim_and_others_none():
     said = movement(model, model.rvs_to_values[model["x"]])
     assert (said.proved, said.claim) == (True, target.fiber.claim)
     for release in (_release(margins=None), _release(margins=40.0, cells=1.0)):
-        target = FiberGibbs(model=_model(release)).tables[0].target
+        target = FiberGibbs(model=counts_model(release, _prior())).tables[0].target
         assert target.moves is target.fiber.moves
     # Each cell is in three answers: two cells change one margin only, four change none.
-    moves = FiberGibbs(model=_model(_release(margins=14.0, cells=14.0))).tables[0].target.moves
+    moves = FiberGibbs(model=counts_model(_release(margins=14.0, cells=14.0), _prior())).tables[0].target.moves
     assert moves.meta[:, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 2], [PRODUCT, 1], [PRODUCT, 1]]
 
 
@@ -65,7 +61,7 @@ def test_the_spread_of_the_prior_and_scales_in_the_model_decide_where_cells_are_
     margins = _release(cells=None, margins=6.0)
     # Cells of mean 40 / 6 by the margins; negative binomial cells of shape 0.05 spread over many times their mean.
     assert _families(counts_model(margins, pm.Poisson.dist(7.0, shape=(2, 3)))) == 0
-    assert _families(_model(margins)) == 1
+    assert _families(counts_model(margins, _prior())) == 1
     with pm.Model(coords=FRAME) as model:
         sigma = pm.LogNormal("sigma", np.log(20.0), 1.0)
         x = bdp.ConfidentialCounts("x", _prior(), dims=("a", "b"))
@@ -78,7 +74,7 @@ def test_the_spread_of_the_prior_and_scales_in_the_model_decide_where_cells_are_
 
 def test_a_chain_started_in_the_wrong_mode_finds_the_other():
     """The counts of the two rows change columns: no other table is likely. Two chains of 200 draws."""
-    tree = sample(_model(_release()), 200, tune=0, seed=4, initvals={"x": TRUTH[::-1]})
+    tree = sample(counts_model(_release(), _prior()), 200, tune=0, seed=4, initvals={"x": TRUTH[::-1]})
     first = np.asarray(tree["posterior"]["x"])[:, :, 0, 0]
     assert np.all(first.min(axis=1) <= 2)
     assert np.all(first.max(axis=1) >= 18)
