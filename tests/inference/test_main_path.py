@@ -42,11 +42,11 @@ def test_other_exact_answers_or_labels_have_another_fiber_that_nobody_can_change
     for labels, names in (([1, 2], ("age=1", "age=2")), ([1.0, 2.0], ("age=1.0", "age=2.0"))):
         assert Fiber.of([bdp.Exact(bdp.Totals({"age": labels}), 0)]).determined_names() == names
     mine = SimpleNamespace(sign="=", query=bdp.Identity(PAIR), values=np.array([3, 4]))
-    fiber = Fiber.of([mine])
+    taken = Fiber.of([mine])
     mine.values[0] = 9
-    assert fiber.find_point().tolist() == [3, 4]
+    assert taken.find_point().tolist() == [3, 4]
     with pytest.raises(ValueError, match="read-only"):
-        fiber.bounds()[0][0] = 9
+        taken.bounds()[0][0] = 9
     # A fiber that nobody refers to is not kept.
     before = len(fiber._IN_USE)
     found = Fiber.of([bdp.Exact(bdp.Totals(PAIR), 31)])

@@ -194,7 +194,7 @@ def test_several_releases_and_two_tables_with_a_common_parameter():
 
     of_x = logs(tables, -((tables - [2, 3, 1, 0]) ** 2 / 4.5).sum(axis=1), 1.0)
     of_z = logs(others, laplace(others), 2.0)
-    prior, tree = stats.gamma(3.0).logpdf(grid), sample(model)
+    prior, tree = stats.gamma(3.0).logpdf(grid), sample(model, 1200)
     given_z, given_x = (special.logsumexp(own, axis=0) + prior for own in (of_z, of_x))
     assert_posterior(tree, tables, posterior_of(of_x + given_z), theta="rate", grid=grid)
     assert_posterior(tree, others, posterior_of(of_z + given_x), name="z", theta="rate", grid=grid)

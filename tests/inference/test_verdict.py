@@ -163,6 +163,12 @@ def test_counts_and_parameters_are_judged_apart_and_chains_that_stand_still_are_
     alone = Worst.of("x", "counts", ratios, np.full(2, 1.01), sizes, 4, "x{}".format, stuck=False)
     assert verdict_of([alone], 4, 1024)["verdict"] == "not converged"
     assert "R-hat up to inf" in verdict_of([alone], 4, 1024)["message"]
+    near = Worst.of("x", "counts", np.array([1.3, 1.2]), np.array([1.5, 1.05]), sizes, 4, "x{}".format, stuck=False)
+    assert (near.named[0][0], near.rhat, near.beyond) == (
+        "x1",
+        1.2,
+        1,
+    )  # the smaller, with a limit that is smaller still
 
 
 def test_so_many_draws_are_needed():

@@ -16,7 +16,6 @@ from tests.refusals import refused
 
 NESTED = {"county": range(6), "state": ("county", list("xxyyyx")), "sex": ["m", "f", "n"]}
 INVARIANTS = [
-    one_way(2, 3),
     one_way(4, 4),
     one_way(2, 3, 2),
     two_way_margins(3, 3, 3),

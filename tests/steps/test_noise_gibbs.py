@@ -9,7 +9,6 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
 from scipy.special import softmax
 from scipy.stats import gamma, kstest, poisson
 
@@ -308,7 +307,7 @@ def tallies(law, values, total):
 def enumerated(law, values, total):
     """Posterior of `TABLES`, and posterior means of the rows: the Dirichlet (or the variance) is integrated out for each table."""
     counts, possible = tallies(law, values, total)
-    log = stats.poisson.logpmf(TABLES, RATES).sum(axis=1) + log_of_tallies(law, counts)
+    log = poisson.logpmf(TABLES, RATES).sum(axis=1) + log_of_tallies(law, counts)
     if law.prior == "dirichlet":
         after = law.concentrations + np.where(law.concentrations > 0, counts, 0.0)
         rows = after / after.sum(axis=2, keepdims=True)

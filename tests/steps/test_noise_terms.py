@@ -6,7 +6,6 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import stats
 from scipy.stats import poisson
 
 import bayesdp as bdp
@@ -170,10 +169,6 @@ TABLE = {"a": ["x", "y"], "b": ["u", "v"]}
 SLIPPED = Slipped(0.6)
 
 
-def slipped_model(release):
-    return counts_model(release, pm.Poisson.dist(2.5))
-
-
 @pytest.mark.parametrize("unmeasured", [(), ["a=x, b=v"]])
 def test_the_posterior_is_that_of_the_law(unmeasured):
     """A cell that was not published is bounded by the total of its row."""
@@ -188,9 +183,9 @@ def test_the_posterior_is_that_of_the_law(unmeasured):
     def logs(tables):
         answers = slip(published - tables).prod(axis=(1, 2)) * slip([4, 7] - tables.sum(axis=2)).prod(axis=1)
         with np.errstate(divide="ignore"):
-            return np.log(answers) + stats.poisson.logpmf(tables, 2.5).sum(axis=(1, 2))
+            return np.log(answers) + poisson.logpmf(tables, 2.5).sum(axis=(1, 2))
 
-    model = slipped_model(bdp.Release.from_published(TABLE, [cells, rows]))
+    model = counts_model(bdp.Release.from_published(TABLE, [cells, rows]), pm.Poisson.dist(2.5))
     case = Exactly(model, tables[np.isfinite(logs(tables))], logs)
     case.check_densities(most=80)
     if unmeasured:
@@ -206,7 +201,7 @@ def test_a_share_that_is_unknown_is_left_to_the_compiled_density_and_what_no_cou
     assert not reading.terms
     assert [rv.name for rv in reading.unknown] == ["noisy"]
     with pytest.raises(ValueError, match=r"a=x, b=v.*published -3, which only -4 to -2 can lead to"):
-        sample(slipped_model(noisy_cells(TABLE, [[4, -3], [1, 5]], SLIPPED)), 10, tune=10)
+        sample(counts_model(noisy_cells(TABLE, [[4, -3], [1, 5]], SLIPPED), pm.Poisson.dist(2.5)), 10, tune=10)
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(1.5), DiscreteGaussian(2.0), Gaussian(1.5)], ids=str)
@@ -217,9 +212,31 @@ def test_kernel_takes_them_and_has_the_posterior(law):
 
     def logs(tables):
         under = law.log_cdf(4 if law.integer else 5.0, tables[:, 0])
-        return stats.poisson.logpmf(tables, rate).sum(axis=1) + under + law.log_each(7, tables[:, 1])
+        return poisson.logpmf(tables, rate).sum(axis=1) + under + law.log_each(7, tables[:, 1])
 
     case = Exactly(counts_model(release, pm.Poisson.dist(rate)), tables_of(release), logs)
     case.check_densities()
     if isinstance(law, Gaussian):
         case.check_draws(draws=700, tune=50, seed=3)
+
+
+WITHIN_BOUNDS = [
+    (bdp.noise.BoundaryInflatedLaplace(2.0, (0.0, 9.0)), [0.0, 9.0, 3.3]),
+    (bdp.noise.TruncatedDiscreteLaplace([2.0, 1.0, 4.0], (0, [9, 9, 12])), [0, 8, 11]),
+    (bdp.noise.BoundaryInflatedDiscreteGaussian(2.5, (0, 9)), [0, 9, 4]),
+]
+
+
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize(("law", "values"), WITHIN_BOUNDS, ids=lambda own: getattr(own, "name", ""))
+def test_counts_that_limits_keep_within_the_bounds_or_not(law, values, limited):
+    """Clipped Laplace noise of counts within the bounds needs no accepting and rejecting; beyond them the law is the one for there."""
+    cells, rate = bdp.Identity(LINE), np.array([3.0, 7.0, 5.0])
+    limits = [bdp.Exact(cells, np.broadcast_to(law.upper, (3,)).astype(int), "<=")] if limited else []
+    release = noisy_cells(LINE, values, law, *limits, bdp.Exact(bdp.Totals(LINE), 15))
+
+    def logs(tables):
+        return poisson.logpmf(tables, rate).sum(axis=1) + [law.logp(values, table) for table in tables]
+
+    known = limited and isinstance(law, bdp.noise.BoundaryInflatedLaplace)
+    Exactly(counts_model(release, pm.Poisson.dist(rate)), tables_of(release), logs, known=known).check_densities()

@@ -154,7 +154,7 @@ def test_the_working_population_of_a_state(law):
     """210 published numbers an area; 116 of 2,310 have gaps, and the table within reach that is nearest is in 29 of them."""
     release = bdp.datasets.working_population(law, levels=("SA3",), within="7")
     assert release.frame.shape == (11, 2, 13, 4)
-    assert_possible(release, chains=2)
+    assert_possible(release, chains=2, draws=5)
 
 
 def test_regions_of_one_area_share_its_keys():

@@ -146,7 +146,7 @@ def test_a_chain_with_learnt_shares(name):
     assert shares.min() > 0.0
     assert not np.allclose(chain.state.cumulative, chain.target.moves.cumulative)
     apart = name == "gaps"  # fewer draws, further apart: ways are taken now and then
-    draws = np.empty((800 if apart else 3_000, tables.shape[1]), dtype=np.int64)
+    draws = np.empty((500 if apart else 2_000, tables.shape[1]), dtype=np.int64)
     for own in draws:
         for _ in range(25 if apart else 1):
             chain.move(40)
