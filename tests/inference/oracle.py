@@ -45,36 +45,25 @@ def counts_model(release: bdp.Release, base: Any) -> pm.Model:
     return model
 
 
-def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: int = 1, **kwargs) -> xr.DataTree:
-    """Two short chains, quietly, one after the other."""
+QUIET = {"chains": 2, "cores": 1, "progressbar": False, "quiet": True, "compute_convergence_checks": False}
+
+
+def sample(model: pm.Model, draws: int = 2000, tune: int = 500, seed: Any = 1, **more: Any) -> xr.DataTree:
+    """Two short chains by PyMC, quietly, one after the other, where nothing else is asked for."""
     with model:
-        return pm.sample(
-            draws=draws,
-            tune=tune,
-            chains=2,
-            cores=1,
-            random_seed=seed,
-            progressbar=False,
-            quiet=True,
-            compute_convergence_checks=False,
-            nuts_sampler="pymc",
-            **kwargs,
-        )
+        return pm.sample(draws, tune=tune, random_seed=seed, **QUIET | {"nuts_sampler": "pymc"} | more)
 
 
-def assert_posterior(
-    tree: xr.DataTree,
-    tables: npt.NDArray[np.int64],
-    probability: Floats,
-    *,
-    name: str = "x",
-    theta: str | None = None,
-    grid: Floats | None = None,
-) -> None:
+def begun(step: Any) -> Any:
+    """A step method, as a chain gets it."""
+    step.setup_chain(np.random.default_rng(3), 10, 10)
+    return step
+
+
+def assert_posterior(tree, tables, probability, *, name="x", theta=None, grid=None) -> None:
     """Compare draws with an exact law over tables, or over tables and a grid of one parameter (tables, grid).
 
-    Means and second moments of the cells and of the parameter, the probabilities of the likeliest tables, and how the
-    first cell varies with the parameter.
+    Means and second moments of the cells and of the parameter, the likeliest tables, the first cell times the parameter.
     """
     x = tree.posterior[name].values.reshape(*tree.posterior[name].shape[:2], -1)
     flat = tables.reshape(len(tables), -1)
@@ -147,7 +136,7 @@ class Exactly:
             point[self.model.rvs_to_values[rv].name] = moved
         return point
 
-    def check_densities(self, most: int = 60) -> None:
+    def check_densities(self, most: int = 24) -> None:
         """The model's density of tables and parameter, and the kernel's of tables given it, are those written by hand."""
         tables = self.tables[np.unique(np.linspace(0, len(self.tables) - 1, most).astype(int))]
         values = [None] if self.grid is None else [float(self.grid[len(self.grid) * i // 10]) for i in (3, 6)]
@@ -166,26 +155,27 @@ class Exactly:
 
     def check_draws(self, **options: Any) -> None:
         """Of `pm.sample`, against enumeration and quadrature by trapezoids."""
-        if self.grid is None:
-            assert_posterior(sample(self.model, **options), self.tables, posterior_of(self.logs(self.tables)))
-            return
-        width = np.gradient(self.grid)
-        width[[0, -1]] /= 2.0
-        joint = posterior_of(np.stack([self.logs(self.tables, own) for own in self.grid], axis=1) + np.log(width))
-        drawn = sample(self.model, **options)
-        assert_posterior(drawn, self.tables, joint, theta=self.theta, grid=self.grid)
+        logs = self.logs(self.tables) if self.grid is None else [self.logs(self.tables, own) for own in self.grid]
+        if self.grid is not None:
+            width = np.gradient(self.grid)
+            width[[0, -1]] /= 2.0
+            logs = np.stack(logs, axis=1) + np.log(width)
+        assert_posterior(
+            sample(self.model, **options), self.tables, posterior_of(logs), theta=self.theta, grid=self.grid
+        )
 
 
 NOISY = np.array([4, 0, 3])
 
 
+def noisy_cells(labels: Any, values: Any, law: noise.NoiseLaw, *exact: bdp.Exact) -> bdp.Release:
+    """Noisy counts of all cells, and what is exact."""
+    return bdp.Release.from_published(labels, [bdp.Measured(bdp.Identity(labels), values, law)], exact)
+
+
 def three_counties(total: int = 7, law: noise.NoiseLaw | None = None, values=NOISY) -> bdp.Release:
     """Three cells, their sum exact (36 tables), and noisy counts."""
-    return bdp.Release.from_published(
-        LINE,
-        measured=[bdp.Measured(bdp.Identity(LINE), values, law or noise.DiscreteLaplace(b=2.0))],
-        exact=[bdp.Exact(bdp.Totals(LINE), total)],
-    )
+    return noisy_cells(LINE, values, law or noise.DiscreteLaplace(b=2.0), bdp.Exact(bdp.Totals(LINE), total))
 
 
 def laplace(tables, values=NOISY, b=2.0):

@@ -1,17 +1,19 @@
-"""Every inference function of PyMC: what docs/ENTRIES.md says of it is what it does."""
-
-from __future__ import annotations
+"""Every inference function of PyMC, and ArviZ on leaving out one noisy number: what docs/ENTRIES.md says of it is what it does."""
 
 import re
 from pathlib import Path
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
 from pymc.model.transform.optimization import freeze_model
 from pymc.step_methods import STEP_METHODS
+from scipy import stats
+from scipy.special import logsumexp
 
 import bayesdp as bdp
+from tests.inference.oracle import noisy_cells
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ENTRIES.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(.*?)` \| (works|refuses) \|$", PAGE, re.MULTILINE))
@@ -22,18 +24,11 @@ QUIET = {"progressbar": False, "random_seed": 1}
 SHORT = {"draws": 10, "tune": 10, "chains": 1, "cores": 1, "quiet": True, "compute_convergence_checks": False, **QUIET}
 
 
-def published() -> bdp.Release:
-    return bdp.Release.from_published(
-        COUNTY,
-        measured=[bdp.Measured(bdp.Identity(COUNTY), [11, 29, 23], bdp.noise.DiscreteGaussian(sigma=3.0))],
-        exact=[bdp.Exact(bdp.Totals(COUNTY), TOTAL)],
-    )
-
-
 @pytest.fixture(scope="module")
 def counts():
     """Model, the variable that holds the table, a posterior."""
-    release = published()
+    law = bdp.noise.DiscreteGaussian(sigma=3.0)
+    release = noisy_cells(COUNTY, [11, 29, 23], law, bdp.Exact(bdp.Totals(COUNTY), TOTAL))
     with pm.Model(coords=COUNTY) as model:
         rate = pm.Gamma("rate", 2.0, 0.1)
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(rate), dims="county")
@@ -59,17 +54,8 @@ def fitted(method):
     return lambda model, x, tree: pm.fit(n=5, method=method, progressbar=False, random_seed=1)
 
 
-STEPS = [
-    "Metropolis",
-    "DEMetropolis",
-    "DEMetropolisZ",
-    "Slice",
-    "NUTS",
-    "HamiltonianMC",
-    "BinaryMetropolis",
-    "BinaryGibbsMetropolis",
-    "CategoricalGibbsMetropolis",
-]
+STEPS = ["Metropolis", "DEMetropolis", "DEMetropolisZ", "Slice", "NUTS", "HamiltonianMC"]
+STEPS += ["BinaryMetropolis", "BinaryGibbsMetropolis", "CategoricalGibbsMetropolis"]
 CALLS = {
     "bdp.sample()": lambda model, x, tree: bdp.sample(**SHORT),
     "pm.sample()": sampled(),
@@ -127,29 +113,53 @@ def test_counts(entry, counts):
         assert (result["posterior"]["x"].sum("county") == TOTAL).all()
 
 
-@pytest.mark.parametrize(
-    "module", ["pymc_extras.inference.laplace_approx.find_map", "pymc.tuning.starting", "pymc.smc.kernels"]
-)
-def test_who_compiles_is_seen_whatever_its_name(module, counts):
-    model = counts[0]
-    caller = {"__name__": module, "compiled": model.compile_logp}
-    exec("def ask():\n    return compiled()", caller)
-    with pytest.raises(ValueError, match=r"bayesdp.sample or pm.sample, and leave the counts out of `step`"):
-        caller["ask"]()
-    model.compile_logp()  # anybody else may
-
-
-def test_graphs_that_a_frozen_model_keeps_are_refused_too(counts):
+def test_who_compiles_is_seen_whatever_its_name_and_latent_lattice_noise_is_left_to_its_step(counts):
+    for module in ("pymc_extras.inference.laplace_approx.find_map", "pymc.tuning.starting", "pymc.smc.kernels"):
+        caller = {"__name__": module, "compiled": counts[0].compile_logp}
+        exec("def ask():\n    return compiled()", caller)
+        with pytest.raises(ValueError, match=r"bayesdp.sample or pm.sample, and leave the counts out of `step`"):
+            caller["ask"]()
+    counts[0].compile_logp()  # anybody else may
+    # Graphs that a frozen model keeps are refused too.
     frozen = freeze_model(counts[0])
     frozen.logp()
     with frozen, pytest.raises(ValueError, match="Metropolis for x"):
         pm.Metropolis([frozen["x"]])
-
-
-def test_latent_lattice_noise_is_left_to_its_step_as_well():
     total = bdp.Invariants(bdp.Totals(COUNTY))
     with pm.Model() as model:
         bdp.distributions.LatticeLaplace("z", np.zeros(3, dtype=np.int64), 0.5, invariants=total)
         with pytest.raises(ValueError, match="Metropolis for z"):
             pm.Metropolis([model["z"]])
         assert (pm.sample(**SHORT)["posterior"]["z"].sum("z_dim_0") == 0).all()
+
+
+PERSONS, NOISY, RATE = 60, np.array([11, 29, 23]), np.array([10.0, 30.0, 20.0])
+
+
+def tables_and_terms(sigma, first=None):
+    tables = np.array([(a, b, PERSONS - a - b) for a in range(PERSONS + 1) for b in range(PERSONS + 1 - a)])
+    if first is not None:
+        tables = tables[tables[:, 0] == first]
+    far = np.arange(-400, 401)
+    own = -((NOISY - tables) ** 2) / (2 * sigma**2) - logsumexp(-(far**2) / (2 * sigma**2))
+    return tables, stats.poisson.logpmf(tables, RATE).sum(axis=1), own
+
+
+def tree_of(tables, prior, own):
+    weights = np.exp(prior + own.sum(axis=1) - logsumexp(prior + own.sum(axis=1)))
+    chosen = np.random.default_rng(1).choice(len(tables), (4, 1000), p=weights)
+    return az.from_dict({"posterior": {"x": tables[chosen]}, "log_likelihood": {"noisy": own[chosen]}})
+
+
+@pytest.mark.filterwarnings("ignore")  # of ArviZ, about k
+def test_ties_leave_k_undefined_and_the_error_unsaid_and_determined_cells_stop_loo():
+    for sigma, least, most in ((1.0, 0.1, 0.13), (3.0, 0.0, 0.03)):
+        tables, prior, own = tables_and_terms(sigma)
+        without = prior[:, None] + own.sum(axis=1, keepdims=True) - own
+        exact = logsumexp(without + own, axis=0) - logsumexp(without, axis=0)
+        found = az.loo(tree_of(tables, prior, own), pointwise=True)
+        assert least < np.abs(found.elpd_i.values - exact).max() < most
+        assert np.isnan(found.pareto_k.values).any()
+        assert not found.warning
+    with pytest.raises(ValueError, match="All tail values are the same"):
+        az.loo(tree_of(*tables_and_terms(3.0, first=12)))

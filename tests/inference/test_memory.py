@@ -1,7 +1,5 @@
 """What a run will need is said before it, and is about what it takes."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np
@@ -12,39 +10,22 @@ import bayesdp as bdp
 from bayesdp import noise
 from bayesdp.inference import memory
 from bayesdp.inference.memory import available_memory, check_memory, memory_needed
+from tests.inference.oracle import noisy_cells
 
 CELLS = 400
 QUICK = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
-def made(cells: int) -> pm.Model:
+def made(cells):
     frame = {"cell": list(range(cells))}
     noisy = 7 + np.arange(cells) % 5  # around 9, and not all multiples of one number: that would be warned about
-    published = bdp.Release.from_published(
-        frame,
-        measured=[bdp.Measured(bdp.Identity(frame), noisy, noise.DiscreteLaplace(b=2.0))],
-        exact=[bdp.Exact(bdp.Totals(frame), 9 * cells)],
-    )
+    published = noisy_cells(frame, noisy, noise.DiscreteLaplace(b=2.0), bdp.Exact(bdp.Totals(frame), 9 * cells))
     with pm.Model(coords=frame) as model:
         scale = pm.HalfNormal("scale", 5.0)
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(8.0 + scale, shape=cells), dims="cell")
         pm.Deterministic("odd", x[::2].sum() + 0 * scale)
         bdp.observe(published, x)
     return model
-
-
-@pytest.fixture(scope="module")
-def model() -> pm.Model:
-    return made(CELLS)
-
-
-def test_the_number_is_what_it_says(model):
-    # The table, the scale with its logarithm, and a function of them; all draws once, those that are kept twice more.
-    held, kept = CELLS + 3, CELLS + 2
-    plan = {"chains": 3, "draws": 50, "tune": 20}
-    assert memory_needed(model, plan) == 8 * 3 * (70 * held + 2 * 50 * kept)
-    assert memory_needed(model, {"draws": 50, "chains": 3, "tune": 20, "var_names": ["odd"]}) == 8 * 3 * (70 + 2 * 50)
-    assert memory_needed(model, {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
 
 
 @pytest.mark.slow
@@ -61,17 +42,23 @@ def test_the_estimate_bounds_what_a_run_takes_and_not_by_far():
     assert 0.4 * needed < peak < 1.1 * needed
 
 
-def test_a_run_that_does_not_fit_is_refused_before_it_begins(model, monkeypatch):
+def test_the_number_is_what_it_says_and_a_run_that_does_not_fit_is_refused_before_it_begins(monkeypatch):
+    model = made(CELLS)
+    # The table, the scale with its logarithm, and a function of them; all draws once, those that are kept twice more.
+    held, kept = CELLS + 3, CELLS + 2
+    plan = {"chains": 3, "draws": 50, "tune": 20}
+    assert memory_needed(model, plan) == 8 * 3 * (70 * held + 2 * 50 * kept)
+    assert memory_needed(model, {**plan, "var_names": ["odd"]}) == 8 * 3 * (70 + 2 * 50)
+    assert memory_needed(model, {"chains": 1}) == 8 * (2000 * held + 2 * 1000 * kept)
     monkeypatch.setattr(memory, "available_memory", lambda: 1_000_000)
+    words = r"\(and 100 before them\) need about 10.3 MB of memory, and 1.0 MB are available"
     with model:
-        with pytest.raises(
-            MemoryError, match=r"\(and 100 before them\) need about 10.3 MB of memory, and 1.0 MB are available"
-        ):
+        with pytest.raises(MemoryError, match=words):
             bdp.sample(draws=500, tune=100, **QUICK)
         # What it names works: fewer draws with more moves each; functions of the table; going on regardless.
-        few = bdp.sample(draws=20, tune=5, fiber_gibbs={"sweeps": 8}, **QUICK)
-        assert few.posterior.sizes["draw"] == 20
-        functions = bdp.sample(draws=100, tune=10, var_names=["odd", "scale"], **QUICK)
+        few = bdp.sample(draws=10, tune=5, fiber_gibbs={"sweeps": 8}, **QUICK)
+        assert few.posterior.sizes["draw"] == 10
+        functions = bdp.sample(draws=100, tune=5, var_names=["odd", "scale"], **QUICK)
         assert set(functions.posterior.data_vars) == {"odd", "scale"}
         assert {"release", "fiber", "diagnostics"} <= set(functions.children)
         assert functions["diagnostics"]["odd_rhat"].shape == ()
@@ -91,25 +78,20 @@ def files(root, contents):
 MEMINFO = {"proc/meminfo": "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nBuffers: 1 kB\n"}
 
 
-def test_available_memory_of_a_system_without_limits(tmp_path):
+def test_a_limit_of_a_control_group_of_version_2_or_1_or_none(tmp_path):
     assert available_memory(tmp_path) is None
     assert available_memory(files(tmp_path, MEMINFO)) == 4_096_000
-
-
-@pytest.mark.parametrize("path", ["", "user/job/"])
-def test_a_limit_of_a_control_group_of_version_2(tmp_path, path):
-    group = f"sys/fs/cgroup/{path}memory."
-    limits = {
-        f"{group}max": "3000000\n",
-        f"{group}current": "1000000\n",
-        f"{group}stat": "anon 1\ninactive_file 500\n",
-        "proc/self/cgroup": f"0::/{path.strip('/')}\n",
-    }
-    assert available_memory(files(tmp_path, MEMINFO | limits)) == 2_000_500
-    assert available_memory(files(tmp_path, {f"{group}max": "max\n"})) == 4_096_000
-
-
-def test_a_limit_of_a_group_above_and_of_version_1(tmp_path):
+    for path in ("user/job/", ""):
+        group = f"sys/fs/cgroup/{path}memory."
+        limits = {
+            f"{group}max": "3000000\n",
+            f"{group}current": "1000000\n",
+            f"{group}stat": "anon 1\ninactive_file 500\n",
+            "proc/self/cgroup": f"0::/{path.strip('/')}\n",
+        }
+        assert available_memory(files(tmp_path, limits)) == 2_000_500
+        assert available_memory(files(tmp_path, {f"{group}max": "max\n"})) == 4_096_000
+    # Of a group above, and of version 1.
     group = "sys/fs/cgroup/memory/outer/"
     limits = {
         f"{group}memory.limit_in_bytes": "2000000\n",

@@ -1,7 +1,5 @@
 """Gamma rates that could be integrated out: told where that is true, and then with the right numbers."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from itertools import product
@@ -15,6 +13,7 @@ from scipy.integrate import quad
 import bayesdp as bdp
 from bayesdp.steps import FiberGibbs, supports
 from bayesdp.steps.supports import warn_slow_rates
+from tests.inference.oracle import noisy_cells
 
 A, B = 12, 5
 DIMS = ("area", "cell")
@@ -30,14 +29,6 @@ def counts(rate, name="x"):
     return bdp.ConfidentialCounts(name, pm.Poisson.dist(rate), dims=DIMS)
 
 
-def hyper_shape():
-    return pm.Gamma("rate", pm.Exponential("shape", 1.0), 0.1, dims=DIMS)
-
-
-def random_factor():
-    return gamma() * pm.LogNormal("exposure", shape=(A, 1))
-
-
 SLOW = {
     "alone": (lambda: counts(gamma()), "mu=20, alpha=2)"),
     "mu and sigma": (lambda: counts(gamma(alpha=None, beta=None, mu=6.0, sigma=3.0)), "mu=6, alpha=4)"),
@@ -46,10 +37,10 @@ SLOW = {
     "over": (lambda: counts(gamma() / FACTOR), "mu=20 times what"),
     "other form": (lambda: counts(pm.Gamma("rate", 2.0, 0.1, shape=A * B).reshape((A, B))), "mu=20, alpha=2)"),
     "hyperparameter": (
-        lambda: counts(hyper_shape()),
+        lambda: counts(gamma(alpha=pm.Exponential("shape", 1.0))),
         "mu=mean of rate, alpha=alpha) in the place of pm.Poisson.dist, with alpha",
     ),
-    "random factor": (lambda: counts(random_factor()), "mu=20 times what"),
+    "random factor": (lambda: counts(gamma() * pm.LogNormal("exposure", shape=(A, 1))), "mu=20 times what"),
     "exponential": (lambda: counts(pm.Exponential("rate", 0.25, dims=DIMS)), "mu=4, alpha=1)"),
     "shown otherwise": (lambda: pm.Deterministic("total", counts(gamma()).sum()), "mu=20, alpha=2)"),
     "counts used": (lambda: pm.Poisson("y", counts(gamma()).sum() + 1.0, observed=3), "mu=20, alpha=2)"),
@@ -58,7 +49,7 @@ FINE = {
     "few cells": lambda: bdp.ConfidentialCounts("x", pm.Poisson.dist(pm.Gamma("r", 2.0, 1.0, shape=50)), shape=50),
     "one rate for all": lambda: counts(pm.Gamma("r", 2.0, 1.0)),
     "one rate an area": lambda: counts(pm.Gamma("r", 2.0, 1.0, shape=(A, 1)) * np.ones((A, B))),
-    "marginal": lambda: counts_of(pm.NegativeBinomial.dist(mu=20.0, alpha=2.0)),
+    "marginal": lambda: bdp.ConfidentialCounts("x", pm.NegativeBinomial.dist(mu=20.0, alpha=2.0), dims=DIMS),
     "log-normal": lambda: counts(pm.LogNormal("r", dims=DIMS)),
     "sum of two": lambda: counts(gamma() + 1.0),
     "a power": lambda: counts(gamma() ** 2),
@@ -73,46 +64,40 @@ FINE = {
 }
 
 
-def values_of_counts(model):
-    return [model.rvs_to_values[rv] for rv in model.free_RVs if FiberGibbs.belongs(rv)]
-
-
-def counts_of(base):
-    return bdp.ConfidentialCounts("x", base, dims=DIMS)
-
-
-@pytest.mark.parametrize("name", SLOW)
-def test_slow_rates_are_told(name):
-    make, stated = SLOW[name]
+def told(make):
+    """What is said of a model."""
     with pm.Model(coords=COORDS) as model:
         make()
-    with pytest.warns(UserWarning, match=r"each of the 60 cells of x has a gamma rate of its own \(rate\)") as caught:
-        warn_slow_rates(model, values_of_counts(model))
-    assert len(caught) == 1
-    assert stated in str(caught[0].message)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rv in model.free_RVs:
+            if FiberGibbs.belongs(rv):
+                warn_slow_rates(model, [model.rvs_to_values[rv]])
+    return [str(own.message) for own in caught]
 
 
-@pytest.mark.parametrize("name", FINE)
-def test_nothing_is_told_where_it_would_not_be_true(name):
-    with pm.Model(coords=COORDS) as model:
-        FINE[name]()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warn_slow_rates(model, values_of_counts(model))
+@pytest.mark.parametrize("name", [*SLOW, *FINE])
+def test_slow_rates_are_told_and_nothing_where_it_would_not_be_true(name):
+    make, stated = SLOW.get(name) or (FINE[name], None)
+    assert len(told(make)) == (name in SLOW)
+    for said in told(make):
+        assert "each of the 60 cells of x has a gamma rate of its own (rate)" in said
+        assert stated in said
 
 
-def test_what_is_told_is_true():
+def test_what_is_told_is_true_of_each_counts():
     """A rate that is integrated out by quadrature leaves the negative binomial that the warning states."""
-    with pm.Model(coords=COORDS) as model:
-        counts(gamma(alpha=1.5, beta=0.5) * FACTOR)
-    with pytest.warns(UserWarning, match="has a gamma rate of its own") as caught:
-        warn_slow_rates(model, values_of_counts(model))
-    mean, alpha = map(float, re.search(r"mu=(\S+) times .*, alpha=([\d.]+)\)", str(caught[0].message)).groups())
+    [said] = told(lambda: counts(gamma(alpha=1.5, beta=0.5) * FACTOR))
+    mean, alpha = map(float, re.search(r"mu=(\S+) times .*, alpha=([\d.]+)\)", said).groups())
     for factor, x in product(FACTOR[[0, -1]], (0, 1, 7)):
-        exact, _ = quad(
-            lambda g, f=factor, x=x: stats.poisson.pmf(x, f * g) * stats.gamma.pdf(g, 1.5, scale=2.0), 0, 80
-        )
+        own = stats.gamma(1.5, scale=2.0)
+        exact, _ = quad(lambda g, f=factor, x=x, own=own: stats.poisson.pmf(x, f * g) * own.pdf(g), 0, 80)
         assert stats.nbinom.pmf(x, alpha, alpha / (alpha + mean * factor)) == pytest.approx(exact, rel=1e-6)
+    names = [
+        re.search("cells of ([xy]) has", said).group(1)
+        for said in told(lambda: (counts(gamma()), counts(gamma("o"), "y")))
+    ]
+    assert names == ["x", "y"]
 
 
 @pytest.fixture
@@ -120,10 +105,9 @@ def slow_model(monkeypatch):
     """Three cells with a gamma rate each, as if they were many."""
     monkeypatch.setattr(supports, "_FEW", 2)
     table = {"cell": ["a", "b", "c"]}
-    noisy = bdp.Measured(bdp.Identity(table), [3, 0, 1], bdp.noise.DiscreteGaussian(1.5))
     with pm.Model(coords=table) as model:
         x = bdp.ConfidentialCounts("x", pm.Poisson.dist(pm.Gamma("rate", 0.8, 0.5, dims="cell")), dims="cell")
-        bdp.observe(bdp.Release.from_published(table, [noisy]), x)
+        bdp.observe(noisy_cells(table, [3, 0, 1], bdp.noise.DiscreteGaussian(1.5)), x)
     return model
 
 
@@ -135,27 +119,17 @@ def _slow(caught):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("own", [True, False], ids=["bdp.sample", "pm.sample"])
-@pytest.mark.parametrize("made", [True, False], ids=["step given", "step assigned"])
+@pytest.mark.parametrize("sampler", [bdp.sample, pm.sample])
+@pytest.mark.parametrize("made", [True, False])
 @pytest.mark.filterwarnings("ignore:The number of samples is too small")
-def test_it_is_told_once_however_a_model_is_sampled_and_of_the_users_line(slow_model, own, made):
+def test_it_is_told_once_however_a_model_is_sampled_and_of_the_users_line(slow_model, sampler, made):
     with slow_model, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options = {"step": FiberGibbs()} if made else {}
         assert len(_slow(caught)) == int(made)
-        (bdp.sample if own else pm.sample)(**RUN, **options)
+        sampler(**RUN, **options)
     [told] = _slow(caught)
     assert told.filename == __file__
-
-
-def test_each_step_method_tells_of_its_own_counts():
-    with pm.Model(coords=COORDS) as model:
-        counts(gamma())
-        counts(gamma("other"), "y")
-    for name in ("x", "y"):
-        with pytest.warns(UserWarning, match=f"cells of {name} has") as caught:
-            warn_slow_rates(model, [model.rvs_to_values[model[name]]])
-        assert len(caught) == 1
 
 
 def test_quiet_is_quiet_and_ends_with_the_run(slow_model):

@@ -1,7 +1,5 @@
 """Directions: they change no invariant, generate the lattice, and connect what they are said to connect."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from flint import fmpz_mat
@@ -10,7 +8,7 @@ from bayesdp._nested import is_decomposable
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import kernel_basis, moves_for
 from bayesdp.moves.moves import LISTED, PRODUCT, SUMS
-from bayesdp.queries import LinearQuery, Margins, Totals
+from bayesdp.queries import Margins, Totals
 from tests.lattices.oracles import (
     BLOCKS,
     GENERAL,
@@ -23,7 +21,9 @@ from tests.lattices.oracles import (
     one_way,
     two_way_margins,
 )
+from tests.moves.test_basis import INVARIANTS as BASES
 from tests.moves.test_basis import NESTED
+from tests.refusals import refused
 
 DECOMPOSABLE = Invariants(Margins(labels(2, 3, 2), ["a", "b"], ["b", "c"]))
 LARGER = Invariants(Margins(labels(4, 4, 4), ["a", "b"], ["b", "c"]))
@@ -31,27 +31,17 @@ SUMMED_OUT = Invariants(Margins(labels(2, 3, 2), ["a"], ["b"]))
 CYCLE_OF_FOUR = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b"], ["b", "c"], ["c", "d"], ["a", "d"]))
 
 INVARIANTS = [
-    one_way(4, 4),
-    one_way(2, 3, 2),
-    two_way_margins(3, 3, 3),
+    *BASES,
     two_way_margins(3, 4, 6),  # larger than what gets a list: product moves alone must generate the lattice
-    DECOMPOSABLE,
     SUMMED_OUT,
     CYCLE_OF_FOUR,
     Invariants(Margins(labels(2, 2, 3), ["a", "b"], ["c"])),
     Invariants(Margins(labels(3, 4), ["a"])),
-    Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])]),
     Invariants([Totals(NESTED, by="state"), Margins(NESTED, ["sex"])]),
-    Invariants(Totals(labels(7))),
-    Invariants(None, labels(3)),
-    BLOCKS,
-    GENERAL,
-    LOOSE,
-    Invariants(LinearQuery(labels(3), [[2, 4, 6]], ["even"])),
 ]
 
 
-def without_sums(invariants: Invariants, draws: int = 4000, fixed: np.ndarray | None = None) -> np.ndarray:
+def without_sums(invariants, draws=4000, fixed=None):
     """Distinct directions of the families other than random sums."""
     moves = moves_for(invariants, fixed)
     drawn = directions(moves, invariants.frame.size, draws)
@@ -68,23 +58,28 @@ def test_directions_change_no_invariant_fit_their_bound_and_generate_the_lattice
     moves = moves_for(invariants)
     drawn = directions(moves, invariants.frame.size, 4000)
     assert not np.any(invariants.matrix @ drawn.T)
-    listed, basis = without_sums(invariants), kernel_basis(invariants).toarray()
+    listed = without_sums(invariants)
     assert np.count_nonzero(listed, axis=1).max() <= moves.longest
-    forms = [fmpz_mat(rows.astype(int).tolist()).hnf().tolist() for rows in (listed, basis)]
-    # Hermite forms of one lattice are equal; a redundant list has rows of zeros below.
-    assert [row for row in forms[0] if any(row)] == forms[1]
+    assert generated(listed) == generated(kernel_basis(invariants).toarray())
 
 
-def test_two_way_tables_have_their_squares_and_totals_their_pairs():
+def generated(rows):
+    """Hermite forms of one lattice are equal; a redundant list has rows of zeros below."""
+    return [row for row in fmpz_mat(rows.astype(int).tolist()).hnf().tolist() if any(row)]
+
+
+def test_two_way_tables_have_their_squares_totals_their_pairs_and_three_way_tables_their_markov_basis():
+    overlapping = Invariants(Margins(labels(2, 2, 2, 2), ["a", "b", "c"], ["b", "c", "d"], ["a", "d"]))
+    nested = Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])])
+    assert is_decomposable(DECOMPOSABLE.nested)
+    for invariants in (two_way_margins(2, 2, 2), CYCLE_OF_FOUR, overlapping, nested):
+        assert not is_decomposable(invariants.nested), invariants
     for invariants, count, size in ((one_way(4, 4), 36, 4), (one_way(2, 3), 3, 4), (BLOCKS, None, 2)):
         listed = without_sums(invariants)
         assert len(listed) == (count or len(listed))
         assert np.all(np.abs(listed).sum(axis=1) == size)
         assert moves_for(invariants).proved
     assert moves_for(one_way(1, 3)).meta.shape[0] == 0  # determined: no moves
-
-
-def test_three_way_tables_have_their_markov_basis():
     sizes = np.abs(without_sums(two_way_margins(3, 3, 3), 8000)).sum(axis=1)
     assert sorted(zip(*np.unique(sizes, return_counts=True), strict=True)) == [(8, 27), (12, 54)]
     moves = moves_for(two_way_margins(3, 3, 3))
@@ -94,7 +89,7 @@ def test_three_way_tables_have_their_markov_basis():
     assert moves_for(two_way_margins(3, 4, 4), compute=False).meta[-1, 0] == SUMS
 
 
-def fiber(invariants: Invariants, table: np.ndarray, reach: int) -> np.ndarray:
+def fiber(invariants, table, reach):
     """All nonnegative tables with the invariants of a table."""
     points = lattice_points(invariants.matrix.toarray(), reach) + table.reshape(-1)
     return points[np.all(points >= 0, axis=1)]
@@ -129,7 +124,7 @@ def test_structural_zeros_of_a_two_way_table_are_connected_by_cycles(make_rng):
         assert components(found, map(tuple, inside)) == 1
 
 
-def test_upper_bounds_need_cycles_too():
+def test_upper_bounds_need_cycles_too_sums_with_bounds_take_back_what_is_proved_and_fixed_cells_are_left_alone():
     # Ones on the off-diagonal, at most one a cell and none on the diagonal: two tables, a 6-cycle apart.
     plain, bounded = moves_for(one_way(3, 3)), moves_for(one_way(3, 3), bounded=True)
     assert np.abs(directions(plain, 9, 2000)).sum(axis=1).max() == 4
@@ -138,17 +133,21 @@ def test_upper_bounds_need_cycles_too():
     assert moves_for(DECOMPOSABLE, bounded=True).proved  # the Graver basis of 12 cells
     assert not moves_for(LARGER, bounded=True).proved
     assert moves_for(BLOCKS, bounded=True).proved
-
-
-def test_fixed_cells_of_general_invariants_are_left_alone():
+    for invariants in (BLOCKS, one_way(3, 3), DECOMPOSABLE, Invariants(None, labels(3))):
+        assert moves_for(invariants).proved
+        limited = moves_for(invariants, limited_rows=True)  # sums that are not known
+        assert not limited.proved
+        assert "no Markov basis is known" in limited.claim
+        assert limited.meta[-1, 0] == SUMS
     fixed = np.array([False, True, False, False, False])
     for invariants in (GENERAL, BLOCKS):
         drawn = directions(moves_for(invariants, fixed), 5, 2000)
         assert drawn.any()
         assert not drawn[:, 1].any()
-
-
-def test_fixed_cells_of_a_three_way_table_leave_a_generating_list():
+    frame = labels(*[2] * 7)
+    six = Invariants(Margins(frame, *[[d for d in frame if d != out] for out in frame]))
+    assert distinct_up_to_sign(directions(moves_for(six), 128, 100)) == {tuple(kernel_basis(six).toarray()[0])}
+    # Fixed cells of a three-way table leave a generating list.
     invariants, fixed = two_way_margins(2, 3, 3), np.zeros(18, dtype=np.bool_)
     fixed[[0, 7]] = True
     moves = moves_for(invariants, fixed)
@@ -156,29 +155,7 @@ def test_fixed_cells_of_a_three_way_table_leave_a_generating_list():
     drawn = without_sums(invariants, 4000, fixed)
     inside = drawn[~np.any(drawn[:, fixed], axis=1)]
     points = lattice_points(np.vstack([invariants.matrix.toarray(), np.eye(18, dtype=np.int64)[fixed]]), 1)
-    forms = [fmpz_mat(rows.astype(int).tolist()).hnf().tolist() for rows in (inside, points)]
-    assert [row for row in forms[0] if any(row)] == [row for row in forms[1] if any(row)]
-
-
-def test_all_but_one_of_seven_dimensions_leave_one_direction():
-    frame = labels(*[2] * 7)
-    six = Invariants(Margins(frame, *[[d for d in frame if d != out] for out in frame]))
-    assert distinct_up_to_sign(directions(moves_for(six), 128, 100)) == {tuple(kernel_basis(six).toarray()[0])}
-
-
-@pytest.mark.parametrize(
-    ("invariants", "expected"),
-    [
-        (DECOMPOSABLE, True),
-        (two_way_margins(2, 2, 2), False),
-        (CYCLE_OF_FOUR, False),
-        (Invariants(Margins(labels(2, 2, 2, 2), ["a", "b", "c"], ["b", "c", "d"], ["a", "d"])), False),
-        (Invariants([Totals(NESTED, by=["state", "sex"]), Margins(NESTED, ["county"])]), False),
-    ],
-    ids=repr,
-)
-def test_decomposable_sets_of_margins(invariants, expected):
-    assert is_decomposable(invariants.nested) is expected
+    assert generated(inside) == generated(points)
 
 
 ISOLATED = np.array(
@@ -203,22 +180,8 @@ def test_the_isolated_fiber_is_crossed_by_listed_moves_and_by_sums():
     assert drawn.count(step) + drawn.count(tuple(-x for x in step)) > 10
 
 
-@pytest.mark.parametrize(
-    ("fixed", "error", "message"),
-    [
-        (np.zeros(9, dtype=np.int64), TypeError, "fixed must hold True and False, got an array of dtype int64"),
-        (np.zeros((3, 3), dtype=np.bool_), ValueError, r"one entry for each of the 9 cells, got shape \(3, 3\)"),
-    ],
+test_bad_masks_are_refused = refused(
+    (np.zeros(9, dtype=np.int64), "fixed must hold True and False, got an array of dtype int64"),
+    (np.zeros((3, 3), dtype=np.bool_), r"one entry for each of the 9 cells, got shape \(3, 3\)"),
+    of=lambda fixed: moves_for(one_way(3, 3), fixed),
 )
-def test_bad_masks_are_refused(fixed, error, message):
-    with pytest.raises(error, match=message):
-        moves_for(one_way(3, 3), fixed)
-
-
-def test_sums_with_bounds_take_back_what_is_proved():
-    for invariants in (BLOCKS, one_way(3, 3), DECOMPOSABLE, Invariants(None, labels(3))):
-        assert moves_for(invariants).proved
-        limited = moves_for(invariants, limited_rows=True)  # sums that are not known
-        assert not limited.proved
-        assert "no Markov basis is known" in limited.claim
-        assert limited.meta[-1, 0] == SUMS

@@ -1,7 +1,5 @@
 """Models whose counts are a hierarchy: drawn by its own kernel, with the same law and the same contract."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -20,9 +18,8 @@ from bayesdp.inference import FiberGibbs
 from bayesdp.steps import reading
 from tests.comparison.enumeration import probabilities
 from tests.comparison.variation import assert_close_in_variation
-from tests.inference.oracle import Exactly
+from tests.inference.oracle import Exactly, begun, counts_model, sample
 from tests.noisy_sums import indices, noisy_sums
-from tests.steps.models import run
 
 RATE = 1e-5
 """False alarms of each comparison."""
@@ -37,7 +34,7 @@ def _every_size(monkeypatch):
     monkeypatch.setattr(reading, "HIERARCHY_CELLS", 0)
 
 
-def query(keep):
+def query(*keep):
     return bdp.Margins(DIMS, list(keep)) if keep else bdp.Totals(DIMS)
 
 
@@ -52,7 +49,7 @@ class Case:
     most: int | None = None
     shapes: Any = field(default_factory=lambda: SHAPES)
 
-    def release(self) -> bdp.Release:
+    def release(self):
         rng = np.random.default_rng(3)
         truth = rng.multinomial(self.total, np.full(6, 1.0 / 6.0)).reshape(3, 2)
         known = []
@@ -60,11 +57,11 @@ class Case:
             truth[1, 0], truth[0, 0] = truth[1, 0] + truth[0, 0], 0
             known.append(bdp.Exact(bdp.LinearQuery(DIMS, [[1, 0, 0, 0, 0, 0]], ["none"]), [0]))
         if self.most is not None:
-            known.append(bdp.Exact(query(["tract"]), query(["tract"]).apply(truth) + self.most, sign="<="))
-        known += [bdp.Exact(query(keep), query(keep).apply(truth)) for keep in self.exact]
+            known.append(bdp.Exact(query("tract"), query("tract").apply(truth) + self.most, sign="<="))
+        known += [bdp.Exact(query(*keep), query(*keep).apply(truth)) for keep in self.exact]
         return bdp.Release.from_published(DIMS, noisy_sums(DIMS, truth, NOISE, rng), known)
 
-    def model(self) -> pm.Model:
+    def model(self):
         release, a = self.release(), self.shapes
         if self.family == "negbin":
             base = pm.NegativeBinomial.dist(mu=1.3 * a, alpha=a)
@@ -74,11 +71,9 @@ class Case:
             [n] = [part.values for part in release.exact if part.query.shape == (3,)]
             dirichlet, p = self.family == "dirichlet", a / a.sum(axis=1)[:, None]
             base = pm.DirichletMultinomial.dist(n=n, a=a) if dirichlet else pm.Multinomial.dist(n=n, p=p)
-        with pm.Model(coords={"tract": DIMS["tract"], "race": DIMS["race"]}) as model:
-            bdp.observe(release, bdp.ConfidentialCounts("x", base, dims=("tract", "race")))
-        return model
+        return counts_model(release, base)
 
-    def logs(self, x: Any) -> Any:
+    def logs(self, x):
         """Of tables, up to a constant."""
         a = self.shapes
         logs = -gammaln(x + 1) + (x * np.log(a) if self.family in ("poisson", "multinomial") else gammaln(x + a))
@@ -86,12 +81,10 @@ class Case:
             logs = logs + x * np.log(1.3 / 2.3)
         logs = logs.sum(axis=(1, 2))
         for part, (_, sigma) in zip(self.release().measurements, NOISE, strict=True):
-            logs = logs - np.square(part.query.apply(x) - part.values).reshape(len(x), -1).sum(axis=1) / (
-                2.0 * sigma**2
-            )
+            logs = logs - 0.5 * np.square((part.query.apply(x) - part.values) / sigma).reshape(len(x), -1).sum(axis=1)
         return logs
 
-    def tables(self) -> Any:
+    def tables(self):
         return enumerate_fiber(self.release().fiber, 10**5)
 
 
@@ -110,40 +103,33 @@ def test_densities(name):
     """What the kernel of hierarchies is given; the law of its draws: `tests/hierarchies/test_law.py`."""
     case = CASES[name]
     model = case.model()
-    with model:
-        assert isinstance(FiberGibbs().tables[0].chain, TreeChain)
+    assert isinstance(FiberGibbs(model=model).tables[0].chain, TreeChain)
     Exactly(model, case.tables(), case.logs).check_densities()
 
 
 def test_draws_of_pymc_have_the_posterior_law():
     case = CASES["two exact levels"]
     tables = case.tables()
-    drawn = run(case.model(), draws=1_000, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
+    drawn = sample(case.model(), 800, tune=40, fiber_gibbs={"sweeps": 4}).posterior["x"]
     assert_close_in_variation(indices(tables, drawn), probabilities(case.logs(tables)), rate=RATE)
 
 
 @pytest.fixture(scope="module")
-def shared() -> pm.Model:
+def shared():
     """Counts alone."""
     return Case().model()
 
 
 @pytest.fixture
-def step(shared) -> FiberGibbs:
-    with shared:
-        made = FiberGibbs()
-    made.setup_chain(np.random.default_rng(3), 10, 10)
-    return made
+def step(shared):
+    return begun(FiberGibbs(model=shared))
 
 
 class TestContract:
-    def test_a_point_changed_from_outside_is_taken_up(self, step, shared):
+    def test_outside_points_are_taken_up_and_state_and_donors_belong_to_the_sampling_state(self, step, shared):
         point, _ = step.step(shared.initial_point())
         step.tables[0].chain.load(np.array([0, 0, 0, 0, 0, 99]))
         assert step.step(point)[0]["x"].sum() == 4
-
-    def test_state_and_donors_belong_to_the_sampling_state(self, step, shared):
-        point = shared.initial_point()
         for _ in range(5):
             point, _ = step.step(point)
         state = step.sampling_state
@@ -168,47 +154,33 @@ class TestContract:
         assert seen[9][size] == 10.0
 
 
-def test_the_result_says_what_is_proved(shared):
+def test_the_result_says_what_is_proved_and_the_rest_of_a_model_and_small_tables_take_single_lines(shared, monkeypatch):
     with shared:
         tree = bdp.sample(draws=20, tune=5, chains=2, random_seed=1, progressbar=False)
     assert tree["fiber"].attrs["proved"] == 1
     assert "exchanges of counts within leaves" in tree["fiber"].attrs["connectivity"]
+    with Case().model() as model:
+        pm.Potential("more", -0.1 * model["x"].sum() ** 2)
+    assert isinstance(FiberGibbs(model=model).tables[0].chain, Chain)
+    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
+    assert isinstance(FiberGibbs(model=shared).tables[0].chain, Chain)
 
 
-def test_parameters_of_noise_and_prior_may_change_from_step_to_step():
-    case = Case()
-    release = case.release()
-    with pm.Model(coords={"tract": DIMS["tract"], "race": DIMS["race"]}) as model:
-        mean = pm.LogNormal("mean", 0.0, 0.3)
-        x = bdp.ConfidentialCounts(
-            "x", pm.NegativeBinomial.dist(mu=mean * SHAPES, alpha=SHAPES), dims=("tract", "race")
-        )
+def test_parameters_of_noise_and_prior_may_change_from_step_to_step_and_are_read_at_every_point():
+    release = Case().release()
+    with pm.Model(coords=release.coords) as model:
+        base = pm.NegativeBinomial.dist(mu=pm.LogNormal("mean", 0.0, 0.3) * SHAPES, alpha=SHAPES)
+        x = bdp.ConfidentialCounts("x", base, dims=("tract", "race"))
         bdp.observe(release, x)
-        step = FiberGibbs([x])
+        step = begun(FiberGibbs([x]))
     chain = step.tables[0].chain
     assert isinstance(chain, TreeChain)
-    step.setup_chain(np.random.default_rng(1), 0, 5)
     for log_mean in (-0.5, 0.7):
-        point = model.initial_point() | {"mean_log__": np.array(log_mean)}
-        step.step(point)
+        step.step(model.initial_point() | {"mean_log__": np.array(log_mean)})
         # Of a negative binomial of mean m and shape a, the log weight is log(m / (m + a)).
-        np.testing.assert_allclose(
-            chain.state.theta[chain.structure.order], np.log(np.exp(log_mean) / (np.exp(log_mean) + 1.0))
-        )
-
-
-def test_the_rest_of_a_model_and_small_tables_take_single_lines(monkeypatch):
-    case = Case()
-    with case.model() as model:
-        pm.Potential("more", -0.1 * model["x"].sum() ** 2)
-        assert isinstance(FiberGibbs().tables[0].chain, Chain)
-    monkeypatch.setattr(reading, "HIERARCHY_CELLS", 500)
-    with case.model():
-        assert isinstance(FiberGibbs().tables[0].chain, Chain)
-
-
-def test_a_scale_that_varies_is_read_at_every_point():
-    """Noise of cells of which the model does not know how large it is."""
+        weight = np.log(np.exp(log_mean) / (np.exp(log_mean) + 1.0))
+        np.testing.assert_allclose(chain.state.theta[chain.structure.order], weight)
+    # Noise of cells of which the model does not know how large it is.
     case, extra = Case(), np.array([[1, 0], [2, 1], [0, 2]])
     with case.model() as model:
         sigma = pm.Uniform("sigma", 0.5, 3.0)
@@ -227,10 +199,9 @@ def test_flat_counts_and_three_levels_are_hierarchies():
     """The law of such tables is that of `tests/hierarchies/test_law.py`."""
     labels = {"block": ["1", "2", "3", "4"], "race": ["a", "b"], "tract": ("block", ["t", "t", "u", "v"])}
     labels["county"] = ("block", ["p", "p", "p", "q"])
-    measured = []
-    for keep in (("block", "race"), ("tract",), ("county", "race")):
-        part = bdp.Margins(labels, list(keep))
-        measured.append(bdp.Measured(part, np.ones(part.shape, dtype=int), bdp.noise.DiscreteGaussian(sigma=1.5)))
+    parts = [bdp.Margins(labels, keep) for keep in (["block", "race"], ["tract"], ["county", "race"])]
+    law = bdp.noise.DiscreteGaussian(sigma=1.5)
+    measured = [bdp.Measured(part, np.ones(part.shape, dtype=int), law) for part in parts]
     with pm.Model(coords={"block": labels["block"], "race": labels["race"]}):
         x = bdp.FlatCounts("x", dims=("block", "race"))
         bdp.observe(bdp.Release.from_published(labels, measured, [bdp.Exact(bdp.Totals(labels), 4)]), x)

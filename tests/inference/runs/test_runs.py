@@ -1,15 +1,12 @@
 """Runs that are stopped or fail: what was drawn is never lost; and what is said meanwhile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pymc as pm
@@ -23,21 +20,21 @@ from bayesdp.inference import annotating, sampling
 from bayesdp.inference.runs import running
 from bayesdp.inference.runs.running import ProgressLines, diagnostics_lines
 from bayesdp.storage import compress_draws, write_draws
+from tests.inference.oracle import noisy_cells
 
+ROOT = str(Path(__file__).resolve().parents[3])
 FRAME = {"county": ["Alpha", "Beta", "Gamma"]}
-QUICK = {"draws": 600, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
+QUICK = {"draws": 300, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
-@pytest.fixture(scope="module")
-def model() -> pm.Model:
-    published = bdp.Release.from_published(
-        FRAME,
-        measured=[bdp.Measured(bdp.Identity(FRAME), [30, 80, 12], noise.DiscreteLaplace(b=3.0))],
-        exact=[bdp.Exact(bdp.Totals(FRAME), 120)],
-    )
+def made():
+    release = noisy_cells(FRAME, [30, 80, 12], noise.DiscreteLaplace(b=3.0), bdp.Exact(bdp.Totals(FRAME), 120))
     with pm.Model(coords=FRAME) as model:
-        bdp.observe(published, bdp.FlatCounts("x", dims="county"))
+        bdp.observe(release, bdp.FlatCounts("x", dims="county"))
     return model
+
+
+model = pytest.fixture(scope="module")(made)
 
 
 def test_nothing_asks_for_the_version_of_the_installed_package():
@@ -46,51 +43,35 @@ def test_nothing_asks_for_the_version_of_the_installed_package():
     assert not [own for own in package.rglob("*.py") if 'version("bayesdp")' in own.read_text().replace("'", '"')]
 
 
-def fails(error: BaseException) -> Callable[..., Any]:
-    def call(*args, **kwargs):
-        raise error
-
-    return call
-
-
 class TestDrawsAreKept:
     @pytest.mark.parametrize(("where", "name"), [(sampling, "diagnose"), (annotating, "_limits")])
-    def test_after_an_interrupt(self, model, monkeypatch, where, name):
-        monkeypatch.setattr(where, name, fails(KeyboardInterrupt()))
+    def test_after_an_interrupt_and_an_error_in_the_diagnostics(self, model, monkeypatch, where, name):
+        monkeypatch.setattr(where, name, Mock(side_effect=KeyboardInterrupt()))
         with model:
             tree = bdp.sample(**QUICK)
-        assert tree.posterior.sizes == {"chain": 2, "draw": 600, "county": 3}
+        assert tree.posterior.sizes == {"chain": 2, "draw": 300, "county": 3}
         assert {"release", "diagnostics"} <= set(tree.children)
         assert tree.attrs["bayesdp_version"] == bdp.__version__
         if name == "diagnose":
             assert "fiber" in tree.children
-            assert tree["diagnostics"].attrs == {
-                "verdict": "not judged",
-                "converged": 0,
-                "message": "Convergence was not judged: the diagnostics were interrupted.",
-            }
-
-    def test_an_error_in_the_diagnostics_carries_the_draws(self, model, monkeypatch):
-        monkeypatch.setattr(sampling, "diagnose", fails(MemoryError("no room")))
-        with model, pytest.raises(MemoryError, match="no room") as caught:
-            bdp.sample(**QUICK)
-        assert caught.value.draws.posterior["x"].shape == (2, 600, 3)
-        assert caught.value.__notes__ == ["What was drawn is not lost: it is in the attribute `draws` of this error."]
+            message = "Convergence was not judged: the diagnostics were interrupted."
+            assert tree["diagnostics"].attrs == {"verdict": "not judged", "converged": 0, "message": message}
+            monkeypatch.setattr(sampling, "diagnose", Mock(side_effect=MemoryError("no room")))
+            with model, pytest.raises(MemoryError, match="no room") as caught:
+                bdp.sample(**QUICK)
+            assert caught.value.draws.posterior["x"].shape == (2, 300, 3)
+            assert caught.value.__notes__ == [
+                "What was drawn is not lost: it is in the attribute `draws` of this error."
+            ]
 
 
 SCRIPT = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
-import pymc as pm, bayesdp as bdp
-frame = {"county": ["Alpha", "Beta", "Gamma"]}
-release = bdp.Release.from_published(
-    frame,
-    measured=[bdp.Measured(bdp.Identity(frame), [30, 80, 12], bdp.noise.DiscreteLaplace(b=3.0))],
-    exact=[bdp.Exact(bdp.Totals(frame), 120)],
-)
+import bayesdp as bdp
+from tests.inference.runs.test_runs import made
 calls = []
-with pm.Model(coords=frame):
-    bdp.observe(release, bdp.FlatCounts("x", dims="county"))
+with made():
     tree = bdp.sample(
         draws=1_000_000, tune=50, chains=4, cores=1, random_seed=1, progressbar=False,
         callback=lambda trace, draw: calls.append(draw.chain),
@@ -104,18 +85,13 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 @pytest.mark.system
 def test_ctrl_c_with_one_core_returns_what_was_drawn():
     """Once Ctrl-C ended the first of four chains only, and the next one began."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
-    )
+    given = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    environment = {**os.environ, "PYTHONPATH": ROOT}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=environment, **given)
     assert process.stderr is not None
     while "FiberGibbs: [x]" not in (line := process.stderr.readline()):
         assert line, "it ended before it began"
-    time.sleep(2.0)  # the first draws follow in milliseconds
+    time.sleep(0.7)  # the first draws follow in milliseconds
     start = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -129,42 +105,36 @@ def test_ctrl_c_with_one_core_returns_what_was_drawn():
 
 
 class TestProgressLines:
-    def lines(self, monkeypatch, capsys, seconds, told, calls) -> list[str]:
-        times = iter(seconds)
-        monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
-        own = told()
-        for call in calls:
-            own(*call)
-        return capsys.readouterr().err.splitlines()
+    def test_now_and_then(self, monkeypatch, capsys):
+        """At 5, 10, 15, 23, ... seconds, and once a minute in the end; of what is left after the first draw alone."""
 
-    def sampling_lines(self, monkeypatch, capsys, seconds) -> list[str]:
-        calls = [(done, 1000) for done in range(1, len(seconds))]
-        return self.lines(monkeypatch, capsys, seconds, lambda: ProgressLines("sampling", "draws"), calls)
+        def lines(seconds, told, before=(), after=1000):
+            times = iter(seconds)
+            monkeypatch.setattr(running.time, "monotonic", lambda: next(times))
+            own = told()
+            for done in range(1, len(seconds)):
+                own(*before, done, after)
+            return capsys.readouterr().err.splitlines()
 
-    def test_one_line_now_and_then(self, monkeypatch, capsys):
-        lines = self.sampling_lines(monkeypatch, capsys, np.arange(1001.0))
-        assert lines[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
-        assert 15 < len(lines) < 30  # at 5, 10, 15, 23, ... seconds, and once a minute in the end
-
-    def test_the_time_before_the_first_draw_says_nothing_of_what_is_left(self, monkeypatch, capsys):
-        assert self.sampling_lines(monkeypatch, capsys, [0.0, 100.0, 151.0]) == [
+        many = lines(np.arange(1001.0), lambda: ProgressLines("sampling", "draws"))
+        assert many[0] == "sampling: 5 of 1,000 draws (0%), 0:00:05 passed, about 0:16:35 left"
+        assert 15 < len(many) < 30
+        assert lines([0.0, 100.0, 151.0], lambda: ProgressLines("sampling", "draws")) == [
             "sampling: 1 of 1,000 draws (0%), 0:01:40 passed",
             "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left",
         ]
+        assert not lines([0.0, 1.0, 2.0, 4.9], diagnostics_lines, ("x",), 3)  # a quick run
 
-    def test_a_quick_run_says_nothing(self, monkeypatch, capsys):
-        calls = [("x", done, 3) for done in (1, 2, 3)]
-        assert not self.lines(monkeypatch, capsys, [0.0, 1.0, 2.0, 4.9], diagnostics_lines, calls)
-
-    @pytest.mark.parametrize(
-        ("terminal", "given", "expected"),
-        [(False, {}, True), (False, {"progressbar": False}, False), (False, {"quiet": True}, False), (True, {}, False)],
-    )
-    def test_when_they_are_wanted(self, monkeypatch, terminal, given, expected):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-        assert running.lines_wanted(given) is expected
-
-    def test_sampling_writes_them(self, model, monkeypatch, capsys):
+    def test_sampling_writes_them_when_they_are_wanted(self, model, monkeypatch, capsys):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+        assert [running.lines_wanted(own) for own in ({}, {"progressbar": False}, {"quiet": True})] == [
+            True,
+            False,
+            False,
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+            assert not running.lines_wanted({})
         monkeypatch.setattr(running, "_FIRST", 0.0)
         monkeypatch.setattr(running, "_LONGEST", 0.0)
         with model:
@@ -173,10 +143,7 @@ class TestProgressLines:
 
 
 def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
-    """So that draws with a seed are the same where functions were compiled anew and where they were read from files.
-
-    In this process and in those of the chains; the user's setting is as before.
-    """
+    """In this process and in those of the chains; the user's setting is as before."""
     seen, run = [], pm.sample
 
     def looked(*args, **given):
@@ -193,10 +160,34 @@ def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):
     assert seen == [False, False]
 
 
+TWICE = """
+import hashlib
+from tests.inference.runs.test_journal import RUN, bdp, with_a_rate
+with with_a_rate():
+    draws = bdp.sample(**RUN | {"draws": 200, "tune": 200, "chains": 4, "cores": 2})["posterior"].to_dataset()
+print([hashlib.sha256(draws[name].values[chain].tobytes()).hexdigest() for name in sorted(draws) for chain in range(4)])
+"""
+
+
+@pytest.mark.slow
+def test_draws_with_a_seed_are_the_same_the_first_time_and_later(tmp_path):
+    """Of four chains of two processes at a time, the first two compile where nothing is there to be read."""
+    flags = f"{os.environ.get('PYTENSOR_FLAGS', '')},base_compiledir={tmp_path / 'pytensor'}".strip(",")
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "PYTENSOR_FLAGS": flags,
+        "PYTHONPATH": ROOT,
+    }
+    command = [sys.executable, "-c", TWICE]
+    one, other = (subprocess.check_output(command, env=environment, text=True, timeout=600) for _ in range(2))
+    assert one == other
+
+
 def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
-    """Counts of 3,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
+    """Counts of 2,000 cells that vary by a few, 200 draws: at most 15% more than what the smallest type needs, compressed."""
     rng = np.random.default_rng(1)
-    draws = rng.integers(0, 30_000, size=3000) + rng.poisson(4.0, size=(2, 100, 3000))
+    draws = rng.integers(0, 30_000, size=2000) + rng.poisson(4.0, size=(2, 100, 2000))
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"x": (("chain", "draw", "cell"), draws)})})
     write_draws(compress_draws(tree), tmp_path / "small.nc")
     narrow = tree.map_over_datasets(lambda own: own.astype(np.min_scalar_type(-int(draws.max()))))
@@ -207,6 +198,5 @@ def test_a_file_is_about_as_small_as_one_of_the_smallest_type(tmp_path):
     assert size["small"] < draws.nbytes / 2
     with pytest.raises(FileExistsError):
         write_draws(tree, tmp_path / "small.nc")
-    again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()
-    np.testing.assert_array_equal(again["posterior"]["x"], draws)
-    assert again["posterior"]["x"].dtype == np.int64
+    again = xr.open_datatree(tmp_path / "small.nc", engine="h5netcdf").load()["posterior"]["x"]
+    np.testing.assert_array_equal(again, draws, strict=True)
