@@ -38,7 +38,7 @@ TRIED = [
     for name in (*HOW, *variants())
     if HOW[name if name in HOW else name.split()[0]][0] and not name.startswith("unknown-perturbation")
 ]
-"""The rows of `UnknownPerturbation` have tests of their own (tests/steps/test_perturbation_gibbs.py)."""
+"""The rows of `UnknownPerturbation` have tests of their own (tests/steps/test_noise_gibbs.py)."""
 
 QUICK = ("gaussian", "boundary-inflated-laplace", "projected-gaussian", "random-rounding")
 
