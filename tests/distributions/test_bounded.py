@@ -1,9 +1,5 @@
 """PyMC distributions within bounds against the laws without PyMC, PyMC's own Truncated and Censored, and finite differences."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -12,6 +8,7 @@ import pytest
 from scipy import stats
 
 from bayesdp import distributions, noise
+from tests.refusals import refused
 
 NAMES = [
     "TruncatedLaplace",
@@ -27,7 +24,7 @@ MUS = np.array([-3.3, -1.0, 0.0, 0.45, 2.5, 4.9, 5.0, 7.2])
 VALUES = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 9.0])
 
 
-def _functions(name: str) -> Any:
+def _functions(name):
     """logp and its gradient as one compiled function of scalars."""
     kind = getattr(distributions, name)
     y, mu, scale, lower, upper = (pt.dvector() if i < 2 else pt.dscalar() for i in range(5))
@@ -40,7 +37,7 @@ def _functions(name: str) -> Any:
 @pytest.mark.system
 @pytest.mark.parametrize("name", NAMES[:-1])  # the last takes ten seconds to compile; the others have the same parts
 @pytest.mark.compiled  # far out a gradient needs the stable forms that compilation chooses
-def test_logp_and_gradient(name: str) -> None:
+def test_logp_and_gradient(name):
     f = _functions(name)
     for scale, lower, upper in SETTINGS:
         law = getattr(noise, name)(scale, (lower, upper))
@@ -62,7 +59,7 @@ def test_logp_and_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cumulative(name: str) -> None:
+def test_cumulative(name):
     kind, law = getattr(distributions, name), getattr(noise, name)(1.3, (-2.0, 4.0))
     own = kind.dist(0.7, 1.3, -2.0, 4.0)
     y = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 5.0])
@@ -70,7 +67,7 @@ def test_cumulative(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_draws(name: str) -> None:
+def test_draws(name):
     """Kolmogorov and Smirnov on 2,000 draws: 7 tests, a false alarm in 10,000 each."""
     law = getattr(noise, name)(1.3, (-2, 4))
     own = getattr(distributions, name).dist(0.7, 1.3, -2, 4, shape=2000)
@@ -81,7 +78,7 @@ def test_draws(name: str) -> None:
     assert distance < stats.kstwobign.isf(1e-4) / np.sqrt(drawn.size)
 
 
-def test_support_points_and_transforms() -> None:
+def test_support_points_and_transforms():
     with pm.Model() as model:
         distributions.TruncatedLaplace("free", mu=0.0, b=1.0, lower=0.0, upper=1.0, shape=3)
         distributions.TruncatedLaplace("half", mu=0.0, b=1.0, lower=0.0)
@@ -91,15 +88,11 @@ def test_support_points_and_transforms() -> None:
     assert set(point) == {"free_interval__", "half_interval__", "count"}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ((0.0, 1.0, 1, 0), "reversed"),
-        ((0.0, 1.0), "both are infinite"),
-        ((0.0, -1.0, 0, 1), "greater than 0"),
-        ((0.0, 1.0, 0, 1.5), "whole number"),
-    ],
+test_refusals = refused(
+    ((0.0, 1.0, 1, 0), "reversed"),
+    ((0.0, 1.0), "both are infinite"),
+    ((0.0, -1.0, 0, 1), "greater than 0"),
+    ((0.0, 1.0, 0, 1.5), "whole number"),
+    error=ValueError,
+    of=lambda parameters: distributions.TruncatedDiscreteLaplace.dist(*parameters),
 )
-def test_refusals(parameters: tuple[float, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        distributions.TruncatedDiscreteLaplace.dist(*parameters)

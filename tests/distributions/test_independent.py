@@ -1,9 +1,5 @@
 """Independent laws as PyMC distributions: against `bayesdp.noise`, PyMC's own checks, draws, posteriors."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -31,7 +27,7 @@ COMPILED = [(kind, dtype) for kind in KINDS for dtype in MUS] + [(kind, "float64
 
 
 @pytest.fixture(scope="module", params=COMPILED, ids="-".join)
-def compiled(request: pytest.FixtureRequest) -> tuple[Any, str, Any, Any]:
+def compiled(request):
     """The law; log-mass (or density) and log-cdf of one vector, and the gradients of their sums."""
     kind, dtype = request.param
     distribution, law, _ = {**KINDS, **REAL}[kind]
@@ -47,7 +43,7 @@ def compiled(request: pytest.FixtureRequest) -> tuple[Any, str, Any, Any]:
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.4999, 0.5, 6.0, 15.99, 16.0, 1e5])
-def test_mass_and_cdf(compiled: tuple[Any, str, Any, Any], scale: float) -> None:
+def test_mass_and_cdf(compiled, scale):
     kind, dtype, values, _ = compiled
     mu, law = np.array(MUS[dtype], dtype=dtype), kind(scale)
     for steps in [-12 * scale, -3, -1, 0, 1, 2, 5 * scale]:
@@ -57,7 +53,7 @@ def test_mass_and_cdf(compiled: tuple[Any, str, Any, Any], scale: float) -> None
         assert logcdf == pytest.approx(law.log_cdf(value, mu), rel=1e-11 if law.integer else 1e-8, abs=1e-14)
 
 
-def test_gradients(compiled: tuple[Any, str, Any, Any]) -> None:
+def test_gradients(compiled):
     kind, dtype, values, slopes = compiled
     step = 1e-6
     mu = np.array([0.3, -4.2, 2.7, 1.45] if dtype == "float64" else [0, -4, 2, 1], dtype=dtype)
@@ -73,7 +69,7 @@ def test_gradients(compiled: tuple[Any, str, Any, Any]) -> None:
             assert ours == pytest.approx(theirs, rel=1e-6, abs=1e-6), (kind, scale)
 
 
-def test_gradients_are_finite_everywhere(compiled: tuple[Any, str, Any, Any]) -> None:
+def test_gradients_are_finite_everywhere(compiled):
     _, dtype, _, slopes = compiled
     mu = np.array([0.35, 1.45, 2.0] if dtype == "float64" else [0, 1, 2], dtype=dtype)
     for scale in [1e-3, 0.5, 16.0, 1e6]:
@@ -82,7 +78,7 @@ def test_gradients_are_finite_everywhere(compiled: tuple[Any, str, Any, Any]) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_single_precision_costs_no_digits_and_fractions_have_no_mass(kind: str) -> None:
+def test_single_precision_costs_no_digits_and_fractions_have_no_mass(kind):
     # PyTensor stores 2.0 and 5 as float32 and int8 constants.
     distribution, law, _ = KINDS[kind]
     for scale in (2.0, 5, np.float32(2.5)):
@@ -94,7 +90,7 @@ def test_single_precision_costs_no_digits_and_fractions_have_no_mass(kind: str) 
 
 @pytest.mark.parametrize("mode", ["NUMBA", "FAST_COMPILE"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_draws_have_the_law_in_both_modes(kind: str, mode: str) -> None:
+def test_draws_have_the_law_in_both_modes(kind, mode):
     rng = pytensor.shared(np.random.default_rng(11))
     variable = KINDS[kind][0].dist(-3.2, 1.5, size=100_000, rng=rng)
     draws = pytensor.function([], variable, mode=mode)()
@@ -104,7 +100,7 @@ def test_draws_have_the_law_in_both_modes(kind: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_in_a_model(kind: str) -> None:
+def test_in_a_model(kind):
     distribution, law, scale = KINDS[kind]
     counts = np.array([[4, 7, 2], [3, 3, 9]])
     with pm.Model(coords={"county": ["a", "b"], "age": [1, 2, 3]}) as model:
@@ -121,7 +117,7 @@ def test_in_a_model(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", REAL)
-def test_draws_of_real_numbers(kind: str) -> None:
+def test_draws_of_real_numbers(kind):
     # False alarm 1e-4 each, for another seed.
     own, _, exact = REAL[kind]
     draws = pm.draw(own.dist(np.array([2.5, -1.0]), np.array([0.5, 3.0])), 20_000, random_seed=4)
@@ -133,7 +129,7 @@ COIN = tradeoff(binom.pmf(range(6), 5, 0.3), binom.pmf(range(6), 5, 0.7))
 X = np.concatenate([np.linspace(-7.0, 7.0, 57) + 0.003, [-1e4, 2e4]])
 
 
-def test_density_and_distribution_of_tulap() -> None:
+def test_density_and_distribution_of_tulap():
     epsilon, delta, value, mu = pt.dscalar(), pt.dscalar(), pt.dvector(), pt.dscalar()
     rv = distributions.Tulap.dist(mu=mu, epsilon=epsilon, delta=delta)
     outputs = [pm.logp(rv, value), pm.logcdf(rv, value), pt.grad(pm.logp(rv, value)[:-2].sum(), mu)]
@@ -146,7 +142,7 @@ def test_density_and_distribution_of_tulap() -> None:
         np.testing.assert_allclose(below, law.logcdf(X), rtol=1e-8, atol=1e-12)
 
 
-def test_draws_of_tulap() -> None:
+def test_draws_of_tulap():
     # Two false alarms of 1e-4; the seed is fixed. The compiled sampler, and the one in NumPy.
     for d in (0.0, 0.05):
         law = canonical.Tulap(0.7, d)
@@ -156,7 +152,7 @@ def test_draws_of_tulap() -> None:
         assert kstest((plain - [3.0, 5.0]).ravel(), law.cdf).pvalue > 1e-4
 
 
-def test_generic_canonical_noise() -> None:
+def test_generic_canonical_noise():
     law = COIN.canonical_noise()
     rv = distributions.CanonicalNoise.dist(mu=[0.0, 1.0], tradeoff=COIN)
     np.testing.assert_allclose(pm.logp(rv, [0.3, 2.7]).eval(), law.logpdf([0.3, 1.7]), rtol=1e-12)

@@ -1,7 +1,5 @@
 """Epsilon and sigma as unknowns, where the normaliser has no closed form: values, gradients, a posterior."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -30,7 +28,7 @@ LAWS = {
 
 @pytest.mark.parametrize("invariants", [OPEN, CUBE, OVERLAP, TWICE, TOTAL], ids=repr)
 @pytest.mark.parametrize("case", LAWS)
-def test_values_and_gradients(case: str, invariants: Invariants) -> None:
+def test_values_and_gradients(case, invariants):
     graph, law = LAWS[case]
     scale = pt.vector("scale")
     value = graph(scale, invariants)
@@ -46,7 +44,7 @@ def test_values_and_gradients(case: str, invariants: Invariants) -> None:
 
 
 @pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
-def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
+def test_gradient_is_minus_the_mean_size(norm, order):
     epsilon = pt.scalar("epsilon")
     slope = pt.grad(log_sum(noise.LatticeLaplace(1.0, norm), epsilon, OPEN), epsilon).eval({epsilon: 2.2})
     size = np.linalg.norm(lattice_points(OPEN, 9), ord=order, axis=1)
@@ -54,7 +52,7 @@ def test_gradient_is_minus_the_mean_size(norm: str, order: int) -> None:
     assert slope == pytest.approx(-(weights @ size) / weights.sum(), rel=1e-10)
 
 
-def test_known_scales_are_numbers_and_batches_work() -> None:
+def test_known_scales_are_numbers_and_batches_work():
     table = np.zeros((2, 3, 3), dtype=int)
     scales = np.array([0.5, 1.5])
     known = pm.logp(LatticeLaplace.dist(table, scales, invariants=OPEN), table).eval()

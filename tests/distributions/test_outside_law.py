@@ -2,12 +2,8 @@
 
 The oracle is a sum over the lattice."""
 
-from __future__ import annotations
-
 import pickle
-from collections.abc import Iterator
 from inspect import signature
-from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -30,7 +26,7 @@ OFF, OTHER = CENTRE + np.array([[1, 0, 0], [1, 1, -2]])
 
 
 @pytest.fixture(scope="module")
-def outside() -> Iterator[Any]:
+def outside():
     """The module of the law, whose names the registries forget afterwards."""
     from tests.distributions import outside_law  # registers
 
@@ -43,14 +39,14 @@ class Softer(noise.LatticeLaplace):
     """A law that states nothing but its base."""
 
 
-def brute_force(outside: Any, epsilon: float) -> tuple[Any, Any]:
+def brute_force(outside, epsilon):
     """All noise with mass above 1e-17, and its log-mass from a sum."""
     points = outside.triples(int(50 / epsilon))
     logs = -epsilon * np.abs(points).max(axis=1)
     return points, logs - np.log(np.exp(logs).sum())
 
 
-def test_it_is_registered_by_name(outside: Any) -> None:
+def test_it_is_registered_by_name(outside):
     law = outside.LatticeMaximum(0.7)
     assert NoiseLaw.from_description(law.describe()) == law == parse_law("outside-lattice-maximum epsilon=0.7")
     assert law != outside.LatticeMaximum(0.8)
@@ -58,7 +54,7 @@ def test_it_is_registered_by_name(outside: Any) -> None:
     assert list(signature(outside.LatticeMaximumNoise.dist).parameters) == ["mu", "epsilon", "invariants", "kwargs"]
 
 
-def test_a_law_has_a_distribution_without_any_other_line() -> None:
+def test_a_law_has_a_distribution_without_any_other_line():
     made = distribution_of(Softer)
     assert distribution_of(Softer) is made
     for thing in (made, made.rv_type):
@@ -75,7 +71,7 @@ def test_a_law_has_a_distribution_without_any_other_line() -> None:
         distribution_of(Silent)
 
 
-def test_log_mass_against_brute_force(outside: Any) -> None:
+def test_log_mass_against_brute_force(outside):
     epsilon, value = pt.scalar("epsilon"), pt.lvector("value")
     make = outside.LatticeMaximumNoise.dist
     known, unknown = make(CENTRE, 0.7, invariants=TOTAL), make(CENTRE, epsilon, invariants=TOTAL)
@@ -96,7 +92,7 @@ def test_log_mass_against_brute_force(outside: Any) -> None:
     assert np.isfinite(evaluate(OFF, 0.7)[0])  # membership is decided by the exact part of a model
 
 
-def test_in_a_model(outside: Any) -> None:
+def test_in_a_model(outside):
     with pm.Model() as model:
         epsilon = pm.HalfNormal("epsilon")
         x = pm.Poisson("x", 5.0, shape=3)
@@ -127,19 +123,19 @@ def test_in_a_model(outside: Any) -> None:
         (lambda own: own.LatticeMaximum(0.7).draw(1, (3,), None, TOTAL, [0.5, 0, 0]), ValueError, "must hold whole numbers"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_named(outside: Any, call: Any, error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_named(outside, call, error, message):
     with pytest.raises(error, match=message):
         call(outside)
 
 
-def test_latent_noise_moves_by_the_form_that_the_law_states(outside: Any) -> None:
+def test_latent_noise_moves_by_the_form_that_the_law_states(outside):
     class ByScale(noise.LatticeLaplace):
         kernel_form = noise.KernelForm("l1", of_scale=True)
 
-        def log_kernel(self, xp: Any, measured: Any, scale: Any, invariants: Invariants) -> Any:
+        def log_kernel(self, xp, measured, scale, invariants):
             return super().log_kernel(xp, measured, 1.0 / scale, invariants)
 
-        def kernel_of(self, invariants: Invariants | None) -> noise.KernelForm:
+        def kernel_of(self, invariants):
             return self.kernel_form
 
     made = distributions.distribution_of(ByScale)
@@ -163,12 +159,12 @@ def test_latent_noise_moves_by_the_form_that_the_law_states(outside: Any) -> Non
     np.testing.assert_array_equal(tables[0].state.rows, tables[1].state.rows)
 
 
-def test_without_docstrings_nothing_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_docstrings_nothing_breaks(monkeypatch):
     monkeypatch.setattr(noise.Laplace, "__doc__", None)  # as by python -OO
     assert registry.distribution_doc(noise.Laplace, None, "Laplace", ["mu", "b"]).startswith("Parameters\n")
 
 
-def test_the_kind_of_a_distribution_is_that_of_its_law() -> None:
+def test_the_kind_of_a_distribution_is_that_of_its_law():
     with pytest.raises(
         TypeError, match=r"Wrong must be a subclass of pymc\.Discrete, as the law 'discrete-laplace' is"
     ):

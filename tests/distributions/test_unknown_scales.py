@@ -3,11 +3,8 @@
 `HOW` says law by law what may be unknown; docs/how-to/unknown-noise.md shows the same table.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -17,8 +14,8 @@ import bayesdp as bdp
 from bayesdp.distributions.perturbed import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import Censored, NoiseLaw, PerturbedLaw, TransitionTable, law_names
-from tests.noise.contract.examples import LINE, TABLE, Example, example_of, variants
+from bayesdp.noise import Censored, PerturbedLaw, TransitionTable, law_names
+from tests.noise.contract.examples import LINE, TABLE, example_of, variants
 from tests.noise.contract.use_checks import RATE
 
 FACTORS = (0.8, 1.0, 1.25)
@@ -43,18 +40,18 @@ TRIED = [
 QUICK = ("gaussian", "boundary-inflated-laplace", "projected-gaussian", "random-rounding")
 
 
-def rows(law: PerturbedLaw, factor: Any) -> Any:
+def rows(law, factor):
     """Probabilities of perturbed counts to a power of 1 over the factor, by NumPy or PyTensor."""
     mass = law.transitions.mass
     raised = np.where(mass > 0.0, mass, 1.0) ** (1.0 / factor) * (mass > 0.0)
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def scale_of(law: NoiseLaw) -> str:
+def scale_of(law):
     return next(name for name in ("b", "sigma", "epsilon") if name in law.model_parameters())
 
 
-def at(law: NoiseLaw, factor: float) -> NoiseLaw:
+def at(law, factor):
     """The law at a factor of its scale, by the law itself."""
     if isinstance(law, PerturbedLaw):
         table = law.transitions
@@ -64,7 +61,7 @@ def at(law: NoiseLaw, factor: float) -> NoiseLaw:
     return replace(law, **{scale_of(law): factor * law.model_parameters()[scale_of(law)]})
 
 
-def model_of(example: Example) -> pm.Model:
+def model_of(example):
     """Counts with an exact sum, and numbers of the law at an unknown factor of its scale."""
     law, values = example.law, example.values
     with pm.Model(coords=LINE) as model:
@@ -81,13 +78,13 @@ def model_of(example: Example) -> pm.Model:
     return model
 
 
-def test_every_law_says_what_of_it_may_be_unknown() -> None:
+def test_every_law_says_what_of_it_may_be_unknown():
     assert {name.split()[0] for name in HOW} == set(law_names().split(", "))
     assert HOW["discrete-laplace"] == ("b", "drawn exactly")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in TRIED])
-def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
+def test_the_likelihood_of_a_scale_has_all_its_constants(name):
     """Between scales it changes by as much as the law says; the step method takes it as the table says."""
     own = example_of(name)
     model = model_of(own)

@@ -1,7 +1,5 @@
 """Exact samplers of noise on lattices: two-way and three-way tables, groups that overlap, fixed sums, nearest planes."""
 
-from __future__ import annotations
-
 from itertools import permutations, product
 from math import comb
 
@@ -34,7 +32,7 @@ from tests.lattices.oracles import (
 )
 
 
-def by_rows(rows: int, columns: int, epsilon: float) -> ways.TwoWay:
+def by_rows(rows, columns, epsilon):
     """The plan for small rates, which leaves one row instead of two."""
     empty = np.zeros(0)
     return ways.two_way(rows, columns, epsilon)._replace(sines=empty, cosines=empty)
@@ -105,7 +103,7 @@ def test_no_order_of_the_ways_changes_an_invariant(sizes, make_rng):
     assert not np.any(invariants.matrix @ draws.reshape(100, -1).T)
 
 
-def groups_of(matrix: np.ndarray) -> fixed.Groups:
+def groups_of(matrix):
     groups = fixed.exchangeable_groups(General(np.arange(matrix.shape[1]), sp.csr_array(matrix)))
     assert groups is not None
     return groups
@@ -181,7 +179,7 @@ def test_log_normaliser_is_the_legendre_polynomial():
         assert fixed.log_normaliser(cells, epsilon) == pytest.approx(np.log(legendre), rel=1e-13, abs=1e-14)
 
 
-def compositions(mass: int, cells: int) -> np.ndarray:
+def compositions(mass, cells):
     listed = [c for c in product(range(mass + 1), repeat=cells) if sum(c) == mass]
     assert len(listed) == comb(mass + cells - 1, cells - 1)
     return np.array(listed)
@@ -253,7 +251,7 @@ def test_no_cells_and_no_draws(make_rng):
 SKEWED = Invariants(LinearQuery(labels(3), [[3, 5, 7]], ["weighted"]))
 
 
-def orthogonalised(invariants: Invariants) -> planes.GramSchmidt:
+def orthogonalised(invariants):
     found = planes.gram_schmidt(invariants)
     assert found is not None
     return found

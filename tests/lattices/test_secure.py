@@ -2,8 +2,6 @@
 
 A right sampler fails one test in ten thousand; the bits have seeds."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import math
@@ -30,17 +28,17 @@ from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, assert_follows
 class Counted:
     """Random bits with a seed, counted, that are asked for by integers only."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self._source = random.Random(seed)
         self.used = 0
 
-    def __call__(self, count: int) -> int:
+    def __call__(self, count):
         assert type(count) is int
         self.used += count
         return self._source.getrandbits(count)
 
 
-def fits(draws: list[int], log_mass) -> bool:
+def fits(draws, log_mass):
     """Chi-square of integers against an exact mass; values expected fewer than ten times are one class on each side."""
     support = np.arange(min(draws) - 1, max(draws) + 2)
     expected = len(draws) * np.exp(log_mass(support))
@@ -85,7 +83,7 @@ def test_discrete_gaussian(sigma):
 
 def test_fractions_stay_fractions(monkeypatch):
     # A float anywhere in the arithmetic of a fraction gives a float: refuse to be turned into one.
-    def refuse(self: Fraction) -> float:
+    def refuse(self):
         raise AssertionError("a fraction was rounded")
 
     monkeypatch.setattr(Fraction, "__float__", refuse)
@@ -130,7 +128,7 @@ def test_more_bits_are_asked_for_where_the_first_do_not_tell():
 
 def test_compositions_are_uniform():
     bits = Counted(10)
-    seen: dict[tuple[int, ...], int] = {}
+    seen = {}
     for _ in range(6000):
         parts = tuple(secure._composition(bits, 4, 3))
         assert sum(parts) == 4
@@ -167,7 +165,7 @@ COUNTIES = Totals({"county": ["Alpha", "Beta", "Gamma"]})
 
 @pytest.mark.parametrize("mechanism", [LatticeLaplace(COUNTIES, 0.5), LatticeGaussian(COUNTIES, rho=0.1)])
 def test_releases_without_a_generator_are_of_integers_only_and_the_guarantee_says_so(mechanism, monkeypatch):
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_, **__):
         raise AssertionError("noise from floating point")
 
     monkeypatch.setattr(sys.modules[type(mechanism).__module__], "sample_noise", refuse)

@@ -1,7 +1,5 @@
 """Series of lattices: numbers of vectors by size, theta series, against enumeration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -11,17 +9,9 @@ from flint import fmpz_mat
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.fixed_sum import log_normaliser
 from bayesdp.lattices.parts import lattice_parts
-from bayesdp.lattices.sums import (
-    L1Series,
-    _l1_of_rows,
-    l1_log_sum,
-    l1_series,
-    l1_shells,
-    squared_lengths,
-    theta_series,
-)
+from bayesdp.lattices.sums import _l1_of_rows, l1_log_sum, l1_series, l1_shells, squared_lengths, theta_series
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.lattices.oracles import GENERAL, Ints, labels, lattice_points, one_way, two_way_margins
+from tests.lattices.oracles import GENERAL, labels, lattice_points, one_way, two_way_margins
 
 VENN = Invariants(LinearQuery(labels(7), [[v >> b & 1 for v in range(1, 8)] for b in range(3)], ["a", "b", "c"]))
 """One cell for each region of three overlapping sets."""
@@ -35,19 +25,19 @@ CASES = {
 """Invariants, how far to enumerate free cells, and the largest size at which no vector is missed then."""
 
 
-def series_of(invariants: Invariants) -> L1Series:
+def series_of(invariants):
     [part] = lattice_parts(invariants)
     series = l1_series(part)
     assert series is not None
     return series
 
 
-def counts_by_size(points: Ints, largest: int) -> list[int]:
+def counts_by_size(points, largest):
     sizes = np.abs(points).sum(axis=1)
     return np.bincount(sizes[sizes <= largest], minlength=largest + 1).tolist()
 
 
-def expanded(series: L1Series, largest: int) -> list[int]:
+def expanded(series, largest):
     """Coefficients of the rational function, by the binomial series."""
     counts = [0] * (largest + 1)
     for exponent, log_coefficient in zip(series.exponents, series.log_coefficients, strict=True):

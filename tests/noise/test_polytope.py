@@ -1,9 +1,6 @@
 """K-norm noise, of listed vertices and of Semi-DP: closed forms, quadrature, and what it promises neighbours."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,9 +10,10 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import both_margins, moves, substitutions
+from tests.refusals import refused
 
 
-def test_two_cells_are_one_laplace_variable() -> None:
+def test_two_cells_are_one_laplace_variable():
     invariants, vertices = substitutions(2)
     law = KNorm(0.8, vertices)
     for shift in (0.0, 0.3, -4.0):
@@ -25,7 +23,7 @@ def test_two_cells_are_one_laplace_variable() -> None:
     assert law.variance((2,), invariants) == pytest.approx([2 / 0.8**2] * 2, rel=1e-12)
 
 
-def test_one_total_has_the_l1_norm() -> None:
+def test_one_total_has_the_l1_norm():
     # 12 cells: no volume is computed in 11 dimensions, so log(n! vol K) is left out.
     invariants, vertices = substitutions(12)
     law = KNorm(0.7, vertices)
@@ -43,7 +41,7 @@ def test_one_total_has_the_l1_norm() -> None:
     assert abs(squares.mean() - 4 * 23 * 11 / 13 / 0.49) < 4.5 * squares.std() / math.sqrt(600)
 
 
-def test_draws_variance_and_location() -> None:
+def test_draws_variance_and_location():
     invariants, vertices = moves(3, 4)
     law, size, location = KNorm(2.0, vertices), 4000, np.arange(12.0).reshape(3, 4)
     noise = law.draw(np.random.default_rng(2), (3, 4), size, invariants, location) - location
@@ -56,7 +54,7 @@ def test_draws_variance_and_location() -> None:
     assert np.max(np.abs((noise**2).mean(axis=0) - variance) / error) < 5.0  # 12 cells: below 1e-5
 
 
-def test_a_vertex_costs_epsilon() -> None:
+def test_a_vertex_costs_epsilon():
     invariants, vertices = moves(4, 5)
     law = KNorm(0.4, vertices)
     rng, start = np.random.default_rng(3), np.zeros((4, 5))
@@ -72,7 +70,7 @@ MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
 CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 
 
-def test_the_same_law_as_with_listed_vertices() -> None:
+def test_the_same_law_as_with_listed_vertices():
     for shape, adjacency in [((3, 3), 2), ((3, 3), 3), ((3, 4), 3), ((2, 4), 2)]:
         margins = both_margins(*shape)
         law = SemiKNorm(0.7, adjacency)
@@ -87,7 +85,7 @@ def test_the_same_law_as_with_listed_vertices() -> None:
         assert law.logp(start + 1.0, start, margins) == -math.inf
 
 
-def test_disjoint_totals_have_the_l1_norm() -> None:
+def test_disjoint_totals_have_the_l1_norm():
     totals = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
     values, start = np.array([4.0, 1.5, -2.0, 3.0, 1.0]), np.array([1.0, 2.0, 0.5, 2.0, 2.0])
     size = np.abs(values - start).sum()
@@ -104,7 +102,7 @@ def test_disjoint_totals_have_the_l1_norm() -> None:
 
 
 @pytest.mark.parametrize("adjacency", [2, 3])
-def test_what_it_promises(adjacency: int) -> None:
+def test_what_it_promises(adjacency):
     # The loss between tables that differ by so many records is epsilon at most, and is attained.
     margins = both_margins(3, 3)
     start = np.zeros((3, 3))
@@ -121,7 +119,7 @@ def test_what_it_promises(adjacency: int) -> None:
         assert min(losses) == pytest.approx(-0.6 * cost, rel=1e-9)
 
 
-def test_draws_of_large_tables_are_exact_and_said_to_be() -> None:
+def test_draws_of_large_tables_are_exact_and_said_to_be():
     margins, law, location = both_margins(8, 8), SemiKNorm(1.0, 3), np.arange(64).reshape(8, 8)
     assert law.sampler(margins).exact
     draws = law.draw(np.random.default_rng(3), (8, 8), 3, margins, location) - location
@@ -134,29 +132,23 @@ CUBE = {"a": range(2), "b": range(2), "c": range(2)}
 ZERO = np.zeros(3)
 
 
-def test_coordinates_may_be_those_of_other_invariants() -> None:
+def test_coordinates_may_be_those_of_other_invariants():
     assert np.isfinite(KNorm(1.0, THREE_VERTICES, "echelon-1").logp(ZERO, ZERO, WEIGHTED))
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: KNorm(1.0, THREE_VERTICES).logp(ZERO, ZERO, WEIGHTED), ValueError, "'helmert-1', but .* 'echelon-1'"),
-        (lambda: KNorm(1.0, THREE_VERTICES, "svd"), ValueError, "must be one of 'helmert-1', 'echelon-1', got 'svd'"),
-        (lambda: KNorm(1.0, THREE_VERTICES).draw(None, (3, 3), 1, both_margins(3, 3)), ValueError, "have 2 coord.* leave 4 dim"),
-        (lambda: KNorm(0.0, [[1.0]]), ValueError, "epsilon must be a finite number greater than 0"),
-        (lambda: KNorm(1.0, [[1.0, 1.0]]), ValueError, "must span the space of dimension 2, but they span 1"),
-        (lambda: KNorm(1.0, [[1.0]]).draw(None, (3,), 1, substitutions(2)[0]), ValueError, "shape must be that of the table"),
-        (lambda: SemiKNorm(-1.0, 3), ValueError, "epsilon must be a finite number greater than 0"),
-        (lambda: SemiKNorm(1.0, 2.5), TypeError, r"adjacency must be a positive integer, got 2\.5"),
-        (lambda: SemiKNorm(1.0, 0), ValueError, "adjacency must be an integer greater than 0, got 0"),
-        (
-            lambda: SemiKNorm(1.0, 3).draw(None, (2, 2, 2), 1, Invariants(Margins(CUBE, ["a", "b"], ["b", "c"]))),
-            NotImplementedError,
-            "give its vertices instead",
-        ),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: KNorm(1.0, THREE_VERTICES).logp(ZERO, ZERO, WEIGHTED), ValueError, "'helmert-1', but .* 'echelon-1'"),
+    (lambda: KNorm(1.0, THREE_VERTICES, "svd"), ValueError, "must be one of 'helmert-1', 'echelon-1', got 'svd'"),
+    (lambda: KNorm(1.0, THREE_VERTICES).draw(None, (3, 3), 1, both_margins(3, 3)), ValueError, "have 2 coord.* leave 4 dim"),
+    (lambda: KNorm(0.0, [[1.0]]), ValueError, "epsilon must be a finite number greater than 0"),
+    (lambda: KNorm(1.0, [[1.0, 1.0]]), ValueError, "must span the space of dimension 2, but they span 1"),
+    (lambda: KNorm(1.0, [[1.0]]).draw(None, (3,), 1, substitutions(2)[0]), ValueError, "shape must be that of the table"),
+    (lambda: SemiKNorm(-1.0, 3), ValueError, "epsilon must be a finite number greater than 0"),
+    (lambda: SemiKNorm(1.0, 2.5), TypeError, r"adjacency must be a positive integer, got 2\.5"),
+    (lambda: SemiKNorm(1.0, 0), ValueError, "adjacency must be an integer greater than 0, got 0"),
+    (
+        lambda: SemiKNorm(1.0, 3).draw(None, (2, 2, 2), 1, Invariants(Margins(CUBE, ["a", "b"], ["b", "c"]))),
+        NotImplementedError,
+        "give its vertices instead",
+    ),
 )  # fmt: skip
-def test_bad_arguments_are_named(call: Callable[[], object], error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        call()

@@ -1,7 +1,5 @@
 """What laws say of themselves to the rest of the package: losses, trade-off functions around two centres, pictures, ends."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise, product
 
@@ -17,7 +15,7 @@ from bayesdp.privacy.tradeoffs.profile import tradeoff_delta
 from bayesdp.queries import Identity
 
 
-def test_losses_are_unknown_where_they_are() -> None:
+def test_losses_are_unknown_where_they_are():
     table = {"county": ["Alpha", "Beta", "Gamma"], "education": ["Low", "High"]}
     own, cells = Invariants(Margins(table, ["county"], ["education"])), Identity(table)
     for law in (noise.SubspaceNorm(0.7, "linf"), noise.Tulap(1.0), noise.SemiKNorm(1.0, 2), noise.Laplace([1.0, 2.0])):
@@ -36,37 +34,37 @@ def test_losses_are_unknown_where_they_are() -> None:
     ],
     ids=lambda own: str(own) if isinstance(own, NoiseLaw) else "",
 )
-def test_pictures_of_one_answer(law: NoiseLaw, exact: object) -> None:
+def test_pictures_of_one_answer(law, exact):
     at = np.array([-3.0, 0.0, 1.0, 2.0])
     found = law.picture(at, 1.3)
     assert found is not None
     np.testing.assert_allclose(found, exact(at), rtol=1e-8)  # type: ignore[operator]  # functions of SciPy
 
 
-def test_the_law_of_one_answer() -> None:
+def test_the_law_of_one_answer():
     law = noise.Laplace([1.0, 2.5])
     assert law.of_answer(3, (2, 2)) == noise.Laplace(2.5)
     assert noise.Laplace(2.0).of_answer(3, (2, 2)) == noise.Laplace(2.0)
     assert noise.LatticeLaplace(0.3).of_answer(1, (3, 2)) == noise.LatticeLaplace(0.3)
 
 
-def test_parameters_and_ends_of_laws_within_bounds() -> None:
+def test_parameters_and_ends_of_laws_within_bounds():
     law = noise.BoundaryInflatedDiscreteGaussian(2.5, (0, 9))
     assert law.limits == (0.0, 9.0)
     assert law.model_parameters() == {"sigma": 2.5, "lower": 0.0, "upper": 9.0}
 
 
-INTEGER: list[NoiseLaw] = [DiscreteLaplace(b=2.0), DiscreteGaussian(sigma=1.7), DiscreteGaussian(sigma=0.3)]
+INTEGER = [DiscreteLaplace(b=2.0), DiscreteGaussian(sigma=1.7), DiscreteGaussian(sigma=0.3)]
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0)
 
 
-def masses(law: NoiseLaw, k: np.ndarray, centre: int) -> np.ndarray:
+def masses(law, k, centre):
     return np.array([math.exp(law.logp([own], [centre])) for own in k])
 
 
 @pytest.mark.parametrize("law", INTEGER, ids=str)
 @pytest.mark.parametrize("by", [1, 2, 5])
-def test_integer_noise_is_told_apart_as_its_masses_are(law: NoiseLaw, by: int) -> None:
+def test_integer_noise_is_told_apart_as_its_masses_are(law, by):
     k = np.arange(-80, 90)
     p, q = masses(law, k, 0), masses(law, k, by)
     f = law.shift_tradeoff(float(by))
@@ -77,12 +75,12 @@ def test_integer_noise_is_told_apart_as_its_masses_are(law: NoiseLaw, by: int) -
 
 
 @pytest.mark.parametrize("by", [0.3, 2.0])
-def test_laplace_noise_is_told_apart_as_its_density_is(by: float) -> None:
+def test_laplace_noise_is_told_apart_as_its_density_is(by):
     law = Laplace(b=1.5)
     f = law.shift_tradeoff(by)
     assert f is not None
 
-    def gain(x: float, epsilon: float) -> float:
+    def gain(x, epsilon):
         p, q = (math.exp(law.logp([x], [centre])) for centre in (0.0, by))
         return max(q - math.exp(epsilon) * p, 0.0)
 
@@ -94,7 +92,7 @@ def test_laplace_noise_is_told_apart_as_its_density_is(by: float) -> None:
 
 
 @pytest.mark.parametrize("law", INTEGER, ids=str)
-def test_no_changes_of_the_same_sum_are_easier_to_tell_apart(law: NoiseLaw) -> None:
+def test_no_changes_of_the_same_sum_are_easier_to_tell_apart(law):
     # What compositions take for answers that change by more than one: all of it in one answer.
     k = np.arange(-25, 30)
     p, moved = masses(law, k, 0), {by: masses(law, k, by) for by in (1, 2, 3)}
@@ -123,5 +121,5 @@ def test_no_changes_of_the_same_sum_are_easier_to_tell_apart(law: NoiseLaw) -> N
     ],
     ids=str,
 )
-def test_where_no_tradeoff_is_known(law: NoiseLaw, by: float) -> None:
+def test_where_no_tradeoff_is_known(law, by):
     assert law.shift_tradeoff(by) is None

@@ -1,7 +1,5 @@
 """Draws of K-norm noise: radii are gamma variables, directions and moments as the geometry says."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -15,14 +13,14 @@ from bayesdp.polytopes.samplers import draw_cube, draw_hit_and_run, envelope_of
 from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.polytopes.examples import Floats, Programs, both_margins, moves, substitutions
+from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
 # Every test below makes at most 40 comparisons at this level.
 LEVEL = 1e-5
 
 
-def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invariants: Invariants | None) -> Floats:
+def draws_of(sampler, hull, epsilon, size, invariants):
     rng = np.random.default_rng(7)
     if sampler == "cones":
         return draw_cones(hull.vertices, hull.boundary, epsilon, rng, size)
@@ -36,12 +34,12 @@ def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invar
     return draw_hit_and_run(hull, epsilon, rng, size, 20)
 
 
-def sensitivity(rows: int, columns: int, adjacency: int) -> tuple[Invariants, Floats]:
+def sensitivity(rows, columns, adjacency):
     invariants = both_margins(rows, columns)
     return invariants, sensitivity_hull(invariants, adjacency).vertices
 
 
-def all_substitutions(rows: int, columns: int) -> tuple[Invariants, Floats]:
+def all_substitutions(rows, columns):
     """Differences of any two cells, as both margins see them."""
     invariants = both_margins(rows, columns)
     units = invariants.coordinates(np.eye(rows * columns).reshape(-1, rows, columns))
@@ -66,7 +64,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("sampler", "case"), CASES, ids=lambda value: value if isinstance(value, str) else "")
-def test_radii_and_second_moments(sampler: str, case: tuple[Invariants, Floats]) -> None:
+def test_radii_and_second_moments(sampler, case):
     invariants, vertices = case
     hull, epsilon = SymmetricHull(vertices), 0.7
     size = 600 if sampler in ("chains", "hit-and-run") else 20_000
@@ -84,7 +82,7 @@ def test_radii_and_second_moments(sampler: str, case: tuple[Invariants, Floats])
 
 
 @pytest.mark.parametrize("sampler", ["cones", "hit-and-run"])
-def test_directions_in_the_plane(sampler: str) -> None:
+def test_directions_in_the_plane(sampler):
     # The probability of a sector is its share of the area of K: by quadrature of radius**2 over angles, with the radius
     # by linear programs, not by facets.
     angles = np.linspace(0, 2 * np.pi, 601)
@@ -98,7 +96,7 @@ def test_directions_in_the_plane(sampler: str) -> None:
     assert chi_square_pvalue(counts, np.diff(area[::25]) / area[-1] * size) > LEVEL
 
 
-def test_l1_proposals_of_blocks() -> None:
+def test_l1_proposals_of_blocks():
     # Two totals of different sizes, a cell alone in its total, and free cells.
     frame = {"cell": range(9)}
     rows = np.zeros((3, 9), dtype=int)
@@ -121,7 +119,7 @@ def test_l1_proposals_of_blocks() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 2), (2, 4), (4, 3), (5, 5)])
-def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
+def test_l1_proposals_of_tables(shape):
     invariants = both_margins(*shape)
     proposal = proposal_for(invariants)
     size, rate = 20_000, 0.6
@@ -134,7 +132,7 @@ def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
     assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
 
 
-def test_l1_proposals_of_tables_against_a_triangulation() -> None:
+def test_l1_proposals_of_tables_against_a_triangulation():
     shape = (3, 4)
     # The l1 ball of tables with zero margins is the hull of the 2 x 2 moves and the 3-cycles, each of length 1: its
     # triangulation gives the second moments of l1 noise in closed form.
@@ -149,7 +147,7 @@ def test_l1_proposals_of_tables_against_a_triangulation() -> None:
     assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
 
 
-def test_the_sampler_is_chosen_by_what_is_known() -> None:
+def test_the_sampler_is_chosen_by_what_is_known():
     invariants, vertices = moves(3, 3)
     assert choose_hull_sampler(SymmetricHull(vertices), invariants).name == "cones"
     program = Programs(vertices)
@@ -181,7 +179,7 @@ def test_the_sampler_is_chosen_by_what_is_known() -> None:
 
 
 @pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (8, 3), (10, 2)])
-def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
+def test_beyond_the_triangulation(size, adjacency):
     # Radii, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
     invariants = both_margins(size, size)
     hull = sensitivity_hull(invariants, adjacency)
@@ -193,7 +191,7 @@ def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
     assert np.max(np.abs(invariants.matrix @ invariants.from_coordinates(draws).reshape(len(draws), -1).T)) < 1e-9
 
 
-def test_acceptance_is_the_share_of_the_volume() -> None:
+def test_acceptance_is_the_share_of_the_volume():
     # Of the l1 ball, whose own volume is that of the moves and 3-cycles of length 1 (see above).
     for adjacency, reach in [(2, 4), (3, 6)]:
         invariants, vertices = sensitivity(3, 3, adjacency)

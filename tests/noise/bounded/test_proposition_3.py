@@ -1,9 +1,5 @@
 """Liu (2019), Proposition 3: noisy statistics as estimates of a parameter, by exact sums over the data."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -16,7 +12,7 @@ EPSILON = 0.5
 
 @pytest.mark.parametrize("theta", [0.0, 0.02, 0.5])
 @pytest.mark.parametrize("kind", [TruncatedLaplace, BoundaryInflatedLaplace])
-def test_unbiased_and_consistent_for_the_parameter(kind: Any, theta: float) -> None:
+def test_unbiased_and_consistent_for_the_parameter(kind, theta):
     """Of n answers yes or no, X are yes: s = X/n, noise of scale 1/(n epsilon). Mean, error and tail are sums over X."""
     errors = []
     for n in SIZES:

@@ -1,9 +1,6 @@
 """The laws on the lattice of tables that change no invariant: masses and normalisers against enumeration."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +8,8 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.noise import LatticeGaussian, LatticeLaplace
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.noise.oracles import Floats, Ints, all_margins, frame_of, lattice_points
+from tests.noise.oracles import all_margins, frame_of, lattice_points
+from tests.refusals import refused
 
 # Small lattices, and how far to enumerate each so that nothing is missing at the scales used.
 LATTICES = {
@@ -27,7 +25,7 @@ LAWS = [LatticeLaplace(1.0), LatticeLaplace(1.5, "l2"), LatticeGaussian(0.3), La
 type Law = LatticeLaplace | LatticeGaussian
 
 
-def weights_of(law: Law, points: Ints) -> Floats:
+def weights_of(law, points):
     """The definition."""
     if isinstance(law, LatticeGaussian):
         return np.exp(-np.sum(points**2, axis=1) / (2 * law.sigma**2))
@@ -37,7 +35,7 @@ def weights_of(law: Law, points: Ints) -> Floats:
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("name", LATTICES)
-def test_mass_and_variance_against_enumeration(name: str, law: Law) -> None:
+def test_mass_and_variance_against_enumeration(name, law):
     invariants, reach = LATTICES[name]
     points = lattice_points(invariants, reach)
     weights = weights_of(law, points)
@@ -67,14 +65,14 @@ def test_mass_and_variance_against_enumeration(name: str, law: Law) -> None:
         (LatticeLaplace(1.0), (3, 3), None, 0.71698655),
     ],
 )
-def test_numbers_from_elsewhere(law: Law, shape: tuple[int, int], variance: float | None, at_zero: float) -> None:
+def test_numbers_from_elsewhere(law, shape, variance, at_zero):
     invariants, zero = all_margins(*shape), np.zeros(shape, dtype=int)
     assert math.exp(law.logp(zero, zero, invariants)) == pytest.approx(at_zero, abs=5e-9)
     if variance is not None:
         assert law.variance(shape, invariants) == pytest.approx(np.full(shape, variance), rel=1e-9)
 
 
-def test_102_counties_with_a_fixed_total() -> None:
+def test_102_counties_with_a_fixed_total():
     counties = Invariants(Totals(frame_of(102)))
     assert LatticeLaplace(0.192).log_normaliser(counties) == pytest.approx(234.1172, abs=5e-5)
     # A Gaussian has no step where the formula changes.
@@ -83,14 +81,14 @@ def test_102_counties_with_a_fixed_total() -> None:
     assert below.variance((102,), counties) == pytest.approx(above.variance((102,), counties), rel=1e-8)
 
 
-def test_extreme_rates_have_a_variance() -> None:
+def test_extreme_rates_have_a_variance():
     counties = Invariants(Totals(frame_of(3)))
     for epsilon in (400.0, 2.0**40, 2.0**400):
         assert LatticeLaplace(epsilon).variance((3,), counties) == pytest.approx(np.zeros(3), abs=1e-300)
 
 
 @pytest.mark.parametrize("law", [LatticeLaplace(1.0), LatticeGaussian(1.0)], ids=str)
-def test_off_the_lattice_there_is_no_mass(law: Law) -> None:
+def test_off_the_lattice_there_is_no_mass(law):
     invariants = all_margins(2, 2)
     table = np.array([[5, 3], [2, 7]])
     move = np.array([[1, -1], [-1, 1]])
@@ -104,7 +102,7 @@ def test_off_the_lattice_there_is_no_mass(law: Law) -> None:
     assert law.logp(large + np.array([[1, 0], [0, 0]]), large, invariants) == -math.inf
 
 
-def test_l2_with_a_fixed_total_and_with_free_cells() -> None:
+def test_l2_with_a_fixed_total_and_with_free_cells():
     side = np.arange(-900, 901)
     for invariants, form in ((Invariants(Totals(frame_of(3))), 1), (Invariants(None, frame_of(2)), 0)):
         # Squared length of (i, j, -i - j), or of (i, j).
@@ -116,7 +114,7 @@ def test_l2_with_a_fixed_total_and_with_free_cells() -> None:
             assert found == pytest.approx(direct, rel=1e-12, abs=1e-14)
 
 
-def test_l2_for_small_epsilon_is_the_volume() -> None:
+def test_l2_for_small_epsilon_is_the_volume():
     # By Poisson's formula the volume of the unit ball, n! / epsilon**n of it, over that of a cell, sqrt(102) here.
     counties = Invariants(Totals(frame_of(102)))
     log_ball = 0.5 * 101 * math.log(math.pi) - math.lgamma(0.5 * 101 + 1)
@@ -133,21 +131,16 @@ PAIR, SQUARE = np.zeros((2, 2), dtype=int), all_margins(2, 2)
 UNIT = LatticeLaplace(1.0)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: UNIT.logp(PAIR.reshape(-1), PAIR, SQUARE), r"values must have the shape of the table, \(2, 2\), got \(4,\)"),
-        (lambda: UNIT.draw(None, (3, 3), invariants=SQUARE), r"shape must be that of the table .*\(2, 2\), got \(3, 3\)"),
-        (lambda: UNIT.draw(None, (2, 2), None, SQUARE, PAIR + 0.5), r"location must hold whole numbers, but d0=0\.0, d1=1\.0 is"),
-        (lambda: UNIT.logp([[1.0, 2.0], [math.nan, 0.0]], PAIR, SQUARE), r"values must be finite, but d0=0\.1, d1=1\.0 is"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: UNIT.logp(PAIR.reshape(-1), PAIR, SQUARE), r"values must have the shape of the table, \(2, 2\), got \(4,\)"),
+    (lambda: UNIT.draw(None, (3, 3), invariants=SQUARE), r"shape must be that of the table .*\(2, 2\), got \(3, 3\)"),
+    (lambda: UNIT.draw(None, (2, 2), None, SQUARE, PAIR + 0.5), r"location must hold whole numbers, but d0=0\.0, d1=1\.0 is"),
+    (lambda: UNIT.logp([[1.0, 2.0], [math.nan, 0.0]], PAIR, SQUARE), r"values must be finite, but d0=0\.1, d1=1\.0 is"),
+    error=ValueError,
 )  # fmt: skip
-def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
 
 
-def test_a_table_written_twice() -> None:
+def test_a_table_written_twice():
     twice = Invariants(Margins(frame_of(3, 3, 2), ["d0", "d1"], ["d1", "d2"], ["d0", "d2"]))
     once, root = all_margins(3, 3), math.sqrt(2.0)
     for law, same in (
@@ -159,7 +152,7 @@ def test_a_table_written_twice() -> None:
         assert law.log_normaliser(twice) == pytest.approx(same.log_normaliser(once), rel=1e-12)
 
 
-def test_large_lattices_are_left_out() -> None:
+def test_large_lattices_are_left_out():
     invariants, zero = all_margins(5, 6), np.zeros((5, 6), dtype=int)
     for law in (LatticeLaplace(1.0), LatticeLaplace(1.0, "l2"), LatticeGaussian(1.0)):
         assert law.log_normaliser(invariants) is None

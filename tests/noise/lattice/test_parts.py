@@ -1,7 +1,5 @@
 """Laws of whole lattices: profiles at kept differences, tails of the norm, against enumeration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -30,7 +28,7 @@ PROFILES = [
 
 
 @pytest.mark.parametrize(("invariants", "name", "u", "reach", "sigmas"), PROFILES)
-def test_profiles_hold_what_enumeration_gives(invariants, name, u, reach, sigmas) -> None:
+def test_profiles_hold_what_enumeration_gives(invariants, name, u, reach, sigmas):
     points = lattice_points(invariants.matrix.toarray(), reach)
     for sigma in sigmas:
         mass = law_on(points, "gaussian", sigma)
@@ -47,13 +45,13 @@ def test_profiles_hold_what_enumeration_gives(invariants, name, u, reach, sigmas
         assert float((mass * np.maximum(-np.expm1(np.minimum(epsilon - loss, 1.0)), 0.0)).sum()) <= 1e-3 * (1 + 1e-6)
 
 
-def test_a_line_has_the_profile_of_its_discrete_gaussian() -> None:
+def test_a_line_has_the_profile_of_its_discrete_gaussian():
     [profile] = lattice_profiles(one_way(2, 2), DIFFERENCES["2x2 move"], 3.0)
     assert profile == LatticeProfile(1.5, 1, 1.0)
     assert discrete_gaussian_delta(profile.epsilon(1e-4), 1.5) == pytest.approx(1e-4)
 
 
-def test_each_part_has_its_profile_and_the_row_states_the_largest() -> None:
+def test_each_part_has_its_profile_and_the_row_states_the_largest():
     found = lattice_profiles(BLOCKS, DIFFERENCES["substitution"], 2.0)
     assert sorted(own.shift for own in found) == [1, 2]  # a pair of cells, and three cells
     [row] = lattice_pairs(BLOCKS, 2.0, kept_differences(BLOCKS), 1e-4)
@@ -61,7 +59,7 @@ def test_each_part_has_its_profile_and_the_row_states_the_largest() -> None:
     assert row.loss["epsilon"] < rho_to_epsilon(row.loss["rho"], 1e-4)
 
 
-def test_large_tables_and_three_ways() -> None:
+def test_large_tables_and_three_ways():
     """From a scale of a few counts on, the profile in large tables is that of the discrete Gaussian, near the continuous one."""
     large = one_way(60, 50)
     for kind in kept_differences(large):
@@ -78,7 +76,7 @@ def test_large_tables_and_three_ways() -> None:
     )
 
 
-def test_where_it_is_not_known_the_conversion_stays() -> None:
+def test_where_it_is_not_known_the_conversion_stays():
     assert lattice_profiles(GENERAL, DIFFERENCES["substitution"], 2.0) is None
     assert lattice_profiles(BLOCKS, DIFFERENCES["2x2 move"], 2.0) is None  # may be two substitutions in two blocks
     assert lattice_profiles(one_way(5, 5), Difference("eight cells", 8.0, math.sqrt(8.0)), 2.0) is None
@@ -90,7 +88,7 @@ LAWS = {"l1": (LatticeLaplace(1.5), 1), "l2": (LatticeLaplace(2.5, "l2"), 2), "g
 TABLES = ["3x3", "totals", "loose", "general"]
 
 
-def enumerated(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
+def enumerated(name, kind):
     invariants, reach = CASES[name]
     points = lattice_points(invariants.matrix.toarray(), min(reach, 15 if name != "3x3" else 6))
     scale = getattr(LAWS[kind][0], LAWS[kind][0].scale_name)
@@ -99,7 +97,7 @@ def enumerated(name: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("name", TABLES)
-def test_tails_of_the_norm_are_those_of_enumerated_noise(name: str, kind: str) -> None:
+def test_tails_of_the_norm_are_those_of_enumerated_noise(name, kind):
     law, order = LAWS[kind]
     points, mass = enumerated(name, kind)
     norms = np.linalg.norm(points, ord=order, axis=1)
@@ -111,7 +109,7 @@ def test_tails_of_the_norm_are_those_of_enumerated_noise(name: str, kind: str) -
         assert high - low <= 1e-9
 
 
-def test_far_tails_keep_their_digits() -> None:
+def test_far_tails_keep_their_digits():
     """A pair of cells: geometric, by hand; 60 of them: the sum of 60 such sizes, by its generating function."""
     pair = Invariants(Totals({"c": ["a", "b"]}))
     low, high = LatticeLaplace(0.5).tail(600, pair)
@@ -127,7 +125,7 @@ def test_far_tails_keep_their_digits() -> None:
         assert LatticeLaplace(0.5).tail(t, many)[1] == pytest.approx(own, rel=1e-6)
 
 
-def test_where_vectors_cannot_be_counted_the_bound_holds() -> None:
+def test_where_vectors_cannot_be_counted_the_bound_holds():
     """4 x 4 tables at sigma = 6: nine dimensions; 4000 exact draws, each comparison wrong with probability 1e-6."""
     invariants = one_way(4, 4)
     law = LatticeGaussian(6.0)
@@ -142,7 +140,7 @@ def test_where_vectors_cannot_be_counted_the_bound_holds() -> None:
     assert exact < law.tail(45.0, invariants)[1] < 40.0 * exact
 
 
-def test_bad_input() -> None:
+def test_bad_input():
     law, pair = LatticeGaussian(2.0), Invariants(Totals({"c": ["a", "b"]}))
     with pytest.raises(ValueError, match="t must"):
         law.tail(-1.0, pair)

@@ -2,8 +2,6 @@
 
 A mean fails beyond 5 standard errors (`tests.comparison.means`): about 200 of them here, false alarms below 2e-4 together."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -15,7 +13,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.distributions import distribution_of
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import CellKey, NoiseLaw, RandomRounding, TransitionTable
+from bayesdp.noise import CellKey, RandomRounding, TransitionTable
 from bayesdp.posterior import PosteriorModel
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.perturbed.records import log_by_records
@@ -29,14 +27,10 @@ ALL = np.array(list(product(range(16), repeat=4))).reshape(-1, 2, 2)
 FULL = TransitionTable.by_count(
     {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}, period=0
 )
-LAWS = {
-    "base 3": RandomRounding(3),
-    "gaps": CellKey(max_deviation=3, variance=2.0, not_smaller_than=3),
-    "full": FULL,
-}
+LAWS = {"base 3": RandomRounding(3), "gaps": CellKey(max_deviation=3, variance=2.0, not_smaller_than=3), "full": FULL}
 
 
-def published(law: NoiseLaw) -> list[bdp.Measured]:
+def published(law):
     """Cells, margins of one dimension and the total, each perturbed on its own."""
     rng = np.random.default_rng(8)
     queries = [bdp.Identity(LABELS), bdp.Margins(LABELS, ["sex"]), bdp.Totals(LABELS)]
@@ -45,7 +39,7 @@ def published(law: NoiseLaw) -> list[bdp.Measured]:
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name: str) -> None:
+def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name):
     law = LAWS[name]
     measured = published(law)
     release = bdp.Release.from_published(LABELS, measured)
@@ -69,7 +63,7 @@ def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name:
     assert_posterior(tree, ALL[possible], posterior_of(logs[possible]))
 
 
-def test_a_table_that_ends_has_no_prior_predictive() -> None:
+def test_a_table_that_ends_has_no_prior_predictive():
     """A count of the prior may be one that it does not know."""
     release = bdp.Release.from_published(LABELS, published(FULL)[:1])
     with pm.Model(coords=release.coords) as model:
@@ -91,15 +85,13 @@ CASES = {  # published women, men, total: probability that there are no men, mea
 }
 
 
-def women_and_men(values: tuple[int, ...], *, apart: bool = False) -> list[list[bdp.Measured]]:
+def women_and_men(values, *, apart=False):
     """Cells and total in one release, or in two."""
     cells, total = bdp.Measured(bdp.Identity(SEX), values[:2], LAW), bdp.Measured(bdp.Totals(SEX), values[2], LAW)
     return [[cells], [total]] if apart else [[cells, total]]
 
 
-def model_of(
-    labels: dict[str, list[str]], releases: list[list[bdp.Measured]], base: object, exact: tuple = ()
-) -> pm.Model:
+def model_of(labels, releases, base, exact=()):
     """Counts that are observed through releases."""
     with pm.Model(coords=bdp.Frame.of(labels).coords) as model:
         x = bdp.ConfidentialCounts("x", base, dims=tuple(labels))
@@ -110,7 +102,7 @@ def model_of(
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
 @pytest.mark.parametrize("values", CASES, ids=str)
-def test_the_posterior_of_two_cells_and_their_total(values: tuple[int, ...], apart: bool) -> None:
+def test_the_posterior_of_two_cells_and_their_total(values, apart):
     releases = women_and_men(values, apart=apart)
     model = model_of(SEX, releases, pm.Poisson.dist(PRIOR))
     with model:
@@ -132,7 +124,7 @@ def test_the_posterior_of_two_cells_and_their_total(values: tuple[int, ...], apa
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
-def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart: bool) -> None:
+def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
     labels = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
     rng = np.random.default_rng(11)
     truth = np.array([[2, 0, 0], [0, 3, 1]])
@@ -149,7 +141,7 @@ def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart: bool) -> N
     assert np.all(found[~np.isfinite(expected)] < -9e5)  # the constant of tables off the fiber, see OFF_FIBER
 
 
-def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records() -> None:
+def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records():
     labels = {"sex": ["f", "m"], "age": ["young", "old"]}
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
     table = np.array([[6, 0], [0, 7]])
@@ -169,7 +161,7 @@ def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records
     assert [own.shape for own in rounded] == [(2, 2), ()]
 
 
-def test_a_cell_that_is_exactly_empty_makes_two_answers_one() -> None:
+def test_a_cell_that_is_exactly_empty_makes_two_answers_one():
     empty = (bdp.Exact(bdp.LinearQuery(SEX, [[0, 1]], ["men"]), [0]),)
     cells = bdp.Measured(bdp.LinearQuery(SEX, [[1, 0]], ["women"]), [5], LAW)
     with pytest.raises(ValueError, match=r"published with two values, 5.* and 6"):
@@ -183,7 +175,7 @@ def test_a_cell_that_is_exactly_empty_makes_two_answers_one() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_sparse_tables_with_all_margins(seed: int) -> None:
+def test_sparse_tables_with_all_margins(seed):
     """2 x 2 x 2 cells of which most are empty: classes merge and part in nearly every move. Also with other terms in the model."""
     labels = {"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]}
     rng = np.random.default_rng(seed)
@@ -209,7 +201,7 @@ def test_sparse_tables_with_all_margins(seed: int) -> None:
     assert_posterior(tree, tables[possible], posterior_of(logs[possible]))
 
 
-def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_the_release_alone() -> None:
+def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_the_release_alone():
     model = model_of(SEX, women_and_men((5, 0, 5)), pm.Poisson.dist(PRIOR))
     with model:
         tree = bdp.sample(50, tune=20, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)

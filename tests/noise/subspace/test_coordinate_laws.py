@@ -1,10 +1,7 @@
 """Laws that are normal, or products of Laplace laws, in published coordinates: against those of SciPy; the rules of coordinates."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -16,25 +13,21 @@ from bayesdp.noise import CorrelatedGaussian, ExtendedLaplace, NoiseLaw, Project
 from bayesdp.noise.subspace.laws import TOLERANCE
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of
+from tests.refusals import refused
 
 type Floats = npt.NDArray[np.float64]
 
 WEIGHTED = Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [0, 1, 1, 0]], ["a", "b"]))
-INVARIANTS = [
-    all_margins(3, 4),
-    Invariants(Totals(frame_of(5))),
-    WEIGHTED,
-    Invariants(None, frame_of(3)),
-]
+INVARIANTS = [all_margins(3, 4), Invariants(Totals(frame_of(5))), WEIGHTED, Invariants(None, frame_of(3))]
 
 
-def covariance_of(dimension: int) -> Floats:
+def covariance_of(dimension):
     root = np.random.default_rng(8).normal(size=(dimension, dimension))
     matrix = root @ root.T + 0.3 * np.eye(dimension)
     return np.asarray(0.5 * (matrix + matrix.T))
 
 
-LAWS: dict[str, Callable[[Invariants], NoiseLaw]] = {
+LAWS = {
     "projected": lambda own: ProjectedGaussian(1.7),
     "correlated": lambda own: CorrelatedGaussian(covariance_of(own.dimension), own.coordinate_rule),
     "extended": lambda own: ExtendedLaplace(1.7, own.coordinate_rule),
@@ -42,7 +35,7 @@ LAWS: dict[str, Callable[[Invariants], NoiseLaw]] = {
 BY_NAME = pytest.mark.parametrize("name", LAWS)
 
 
-def covariance(name: str, dimension: int) -> Floats:
+def covariance(name, dimension):
     """Of the coordinates of the noise."""
     if name == "correlated":
         return covariance_of(dimension)
@@ -51,7 +44,7 @@ def covariance(name: str, dimension: int) -> Floats:
 
 @pytest.mark.parametrize("own", INVARIANTS, ids=repr)
 @BY_NAME
-def test_density_in_coordinates(name: str, own: Invariants) -> None:
+def test_density_in_coordinates(name, own):
     rng, shape = np.random.default_rng(3), own.frame.shape
     location = rng.integers(0, 30, shape)
     values = location + own.project(rng.normal(size=shape) * 3)
@@ -65,7 +58,7 @@ def test_density_in_coordinates(name: str, own: Invariants) -> None:
 
 @pytest.mark.parametrize("own", INVARIANTS, ids=repr)
 @BY_NAME
-def test_draws_and_variance(name: str, own: Invariants) -> None:
+def test_draws_and_variance(name, own):
     shape, law, size, n = own.frame.shape, LAWS[name](own), 20_000, own.dimension
     noise = law.draw(np.random.default_rng(5), shape, size, own, location=np.full(shape, 10.0)) - 10.0
     assert noise.shape == (size, *shape)
@@ -87,7 +80,7 @@ def test_draws_and_variance(name: str, own: Invariants) -> None:
 
 
 @pytest.mark.parametrize("law", [ProjectedGaussian(1.0), CorrelatedGaussian([[1.0]])], ids=lambda law: law.name)
-def test_rounding_of_what_was_published_is_allowed_for(law: NoiseLaw) -> None:
+def test_rounding_of_what_was_published_is_allowed_for(law):
     """Relative to the largest entry."""
     own = Invariants(Totals(frame_of(2)))
     assert law.logp([6.0, 4.1], [5, 5], own) == -math.inf
@@ -95,7 +88,7 @@ def test_rounding_of_what_was_published_is_allowed_for(law: NoiseLaw) -> None:
     assert law.logp([6e6, 4e6 + TOLERANCE * 1e8], [5e6, 5e6], own) == -math.inf
 
 
-def test_variances_of_large_tables() -> None:
+def test_variances_of_large_tables():
     # design.md, 4.5: every cell of 14 x 24 x 20 with its 740 constraints has variance 0.8899, not sd 0.88.
     own = Invariants(Margins(frame_of(14, 24, 2), ["d0", "d2"], ["d1", "d2"]))
     variance = ProjectedGaussian(1.0).variance((14, 24, 2), own)
@@ -106,7 +99,7 @@ def test_variances_of_large_tables() -> None:
         assert law.variance((60, 60), all_margins(60, 60)) is None
 
 
-def test_the_coordinates_are_part_of_the_law() -> None:
+def test_the_coordinates_are_part_of_the_law():
     # Of a single list of cells both rules give the same axes up to signs; of two by two cells they do not: the move from the
     # first cell to the second has length 0 + 1 + 1 by Helmert, and the square root of 2 by echelon, whose first axis it is.
     total = Invariants(Totals(frame_of(2, 2)))
@@ -127,7 +120,7 @@ def test_the_coordinates_are_part_of_the_law() -> None:
             use()
 
 
-def test_descriptions_hold_the_matrix_to_the_last_bit() -> None:
+def test_descriptions_hold_the_matrix_to_the_last_bit():
     law = CorrelatedGaussian(covariance_of(5) / 3.0, "echelon-1")
     again = NoiseLaw.from_description(json.loads(json.dumps(law.describe())))
     assert again.covariance.tobytes() == law.covariance.tobytes()
@@ -142,31 +135,20 @@ DEFINITE = "covariance must be positive definite, but its smallest eigenvalue is
 SQUARE = all_margins(2, 2)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: CorrelatedGaussian([[1.0, 2.0], [2.0, 1.0]]), f"{DEFINITE} -1.0"),
-        (lambda: CorrelatedGaussian([[1.0, 1.0], [1.0, 1.0]]), DEFINITE),
-        (lambda: CorrelatedGaussian(np.zeros((2, 2))), f"{DEFINITE} 0.0"),
-        (
-            lambda: CorrelatedGaussian([[1.0, 0.5], [0.4, 1.0]]),
-            r"symmetric, but entry \(0, 1\) is 0.5 and \(1, 0\) is 0.4",
-        ),
-        (lambda: CorrelatedGaussian([[1.0, np.nan], [np.nan, 1.0]]), "covariance must be finite"),
-        (lambda: CorrelatedGaussian([1.0, 2.0]), "covariance must be a square matrix, got shape"),
-        (lambda: CorrelatedGaussian([[1.0, 2.0]]), "covariance must be a square matrix, got shape"),
-        (lambda: CorrelatedGaussian(np.eye(2001)), "at most 2000 rows, got 2001"),
-        (lambda: CorrelatedGaussian(np.eye(2), "own"), "must be one of 'helmert-1', 'echelon-1', got 'own'"),
-        (
-            lambda: CorrelatedGaussian(np.eye(2)).logp(np.zeros(5), np.zeros(5), INVARIANTS[1]),
-            "2 rows, but .* leave 4 dim",
-        ),
-        (lambda: ExtendedLaplace(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
-        (lambda: ProjectedGaussian(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
-        (lambda: ExtendedLaplace(0.0), "b must be a finite number greater than 0"),
-        (lambda: ProjectedGaussian(-1.0), "sigma must be a finite number greater than 0"),
-    ],
+test_what_does_not_fit_is_refused = refused(
+    (lambda: CorrelatedGaussian([[1.0, 2.0], [2.0, 1.0]]), f"{DEFINITE} -1.0"),
+    (lambda: CorrelatedGaussian([[1.0, 1.0], [1.0, 1.0]]), DEFINITE),
+    (lambda: CorrelatedGaussian(np.zeros((2, 2))), f"{DEFINITE} 0.0"),
+    (lambda: CorrelatedGaussian([[1.0, 0.5], [0.4, 1.0]]), r"symmetric, but entry \(0, 1\) is 0.5 and \(1, 0\) is 0.4"),
+    (lambda: CorrelatedGaussian([[1.0, np.nan], [np.nan, 1.0]]), "covariance must be finite"),
+    (lambda: CorrelatedGaussian([1.0, 2.0]), "covariance must be a square matrix, got shape"),
+    (lambda: CorrelatedGaussian([[1.0, 2.0]]), "covariance must be a square matrix, got shape"),
+    (lambda: CorrelatedGaussian(np.eye(2001)), "at most 2000 rows, got 2001"),
+    (lambda: CorrelatedGaussian(np.eye(2), "own"), "must be one of 'helmert-1', 'echelon-1', got 'own'"),
+    (lambda: CorrelatedGaussian(np.eye(2)).logp(np.zeros(5), np.zeros(5), INVARIANTS[1]), "2 rows, but .* leave 4 dim"),
+    (lambda: ExtendedLaplace(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
+    (lambda: ProjectedGaussian(1.0).draw(None, (4,), invariants=SQUARE), "shape must be that of the table"),
+    (lambda: ExtendedLaplace(0.0), "b must be a finite number greater than 0"),
+    (lambda: ProjectedGaussian(-1.0), "sigma must be a finite number greater than 0"),
+    error=ValueError,
 )
-def test_what_does_not_fit_is_refused(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
