@@ -5,36 +5,15 @@ import pytest
 
 from bayesdp._random import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import kernel_basis, sample_noise, sampler_for, samplers
-from bayesdp.lattices.integers import (
-    discrete_gaussian,
-    discrete_laplace,
-    geometric,
-    round_to_lattice,
-    spare_bits,
-    uniform_below,
-)
+from bayesdp.lattices import integers, kernel_basis, sample_noise, sampler_for, samplers
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.samplers import MOST_TRIES
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.lattices.oracles import (
-    BLOCKS,
-    CASES,
-    GENERAL,
-    LEVEL,
-    LOOSE,
-    assert_follows,
-    labels,
-    one_way,
-    pvalue,
-    two_way_margins,
-)
+from tests.lattices.oracles import BLOCKS, CASES, GENERAL, assert_follows, assert_mass, labels, one_way, two_way_margins
 from tests.moves.test_basis import NESTED as LABELLED
 from tests.refusals import refused
 
 FREE = Invariants(None, labels(2, 2))
-
-
 NESTED = Invariants(Margins({"a": range(6), "b": range(4), "group": ("a", list("xxxyyy"))}, ["a"], ["group", "b"]))
 CROSSED = [
     Totals({"a": range(9), "rows": ("a", list("xxxyyyzzz")), "columns": ("a", list("uvwuvwuvw"))}, by=by)
@@ -50,7 +29,6 @@ CROSSED = [
         (BLOCKS, "gaussian", 1.0, "klein"),
         (one_way(2, 2), "l1", 1.0, "lines"),
         (one_way(2, 2), "gaussian", 1.0, "lines"),
-        (one_way(2, 3), "l1", 1.0, "fixed-sum"),
         (one_way(3, 4), "l1", 1e-4, "two-way"),
         (one_way(10, 10), "l1", 0.25, "two-way"),
         (one_way(14, 14), "l1", 0.25, "gibbs"),
@@ -60,19 +38,16 @@ CROSSED = [
         (two_way_margins(3, 3, 3), "l1", 0.25, "three-way"),
         (two_way_margins(7, 7, 7), "l1", 0.25, "gibbs"),
         (FREE, "l1", 1.0, "lines"),
-        (FREE, "l2", 1.0, "nearest-plane"),
         (GENERAL, "l1", 1.0, "groups"),
         (one_way(20, 20), "l2", 1.0, "gibbs"),
         (one_way(20, 20), "gaussian", 2.0, "klein"),
     ],
 )
 def test_exact_where_enough_tries_are_kept(invariants, law, scale, name):
-    sampler = sampler_for(invariants, law, scale, sweeps=77)
-    assert sampler.name == name
-    assert sampler.exact == (name != "gibbs")
-    assert sampler.sweeps == (77 if name == "gibbs" else None)
+    sampler, chain = sampler_for(invariants, law, scale, sweeps=77), name == "gibbs"
+    assert (sampler.name, sampler.exact, sampler.sweeps) == (name, not chain, 77 if chain else None)
     assert sampler_for(invariants, law, scale, "mcmc").name == "gibbs"
-    if name == "gibbs":
+    if chain:
         assert sampler.acceptance is None
         with pytest.raises(NotImplementedError, match=r"expected acceptance .* below 1 in 10000"):
             sampler_for(invariants, law, scale, "exact")
@@ -91,26 +66,18 @@ def test_lattices_without_a_known_basis_are_left_to_the_chain():
     assert sampler_for(wide, "l1", 0.1).name == "groups"  # three groups of cells with equal weights
 
 
-# 21 tests at LEVEL: the sampler that is chosen, cells put where they belong, by enumeration.
-@pytest.mark.parametrize("case", [*CASES, "nested", "crossed", "2x2x3"])
+# 20 tests at LEVEL: the sampler that is chosen, cells put where they belong, by enumeration.
 @pytest.mark.parametrize(("law", "scale"), [("l1", 1.0), ("gaussian", 1.1)])
+@pytest.mark.parametrize("case", [*CASES, "nested", "crossed", "2x2x3"])
 def test_noise_follows_its_law(case, law, scale, make_rng):
     others = {"nested": (NESTED, 2), "crossed": (Invariants(CROSSED), 8), "2x2x3": (two_way_margins(2, 2, 3), 12)}
-    invariants, reach = {**CASES, **others}[case]
-    size = 8000
+    (invariants, reach), size = {**CASES, **others}[case], 5000
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "exact").reshape(size, -1)
     if case == "nested":  # two tables of 3 x 4 alike: the first, by enumeration
         assert not np.any(invariants.matrix @ draws.T)
         assert np.abs(np.corrcoef(draws[:, 0], draws[:, 12])[0, 1]) < 4 / np.sqrt(size)
-        draws, invariants, reach = draws[:, :12], one_way(3, 4), 4
+        draws, invariants, reach = draws[:, :12], one_way(3, 4), 3
     assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
-
-
-def test_many_draws_are_made_in_short_calls(make_rng, monkeypatch):
-    monkeypatch.setattr(samplers, "_TRIES_A_CALL", 10)
-    draws = sample_noise(one_way(3, 3), "l1", 0.5, make_rng(1), 101)
-    assert draws.shape == (101, 3, 3)
-    assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60
 
 
 @pytest.mark.parametrize("method", ["exact", "mcmc"])
@@ -122,7 +89,11 @@ def test_same_seed_same_noise(method, make_rng):
     assert not np.array_equal(one, sample_noise(one_way(2, 3), "l1", 0.01, None, 4, method, 3))
 
 
-def test_nothing_is_drawn_where_nothing_is_free(make_rng):
+def test_many_draws_are_made_in_short_calls_and_none_where_nothing_is_free(make_rng, monkeypatch):
+    monkeypatch.setattr(samplers, "_TRIES_A_CALL", 10)
+    draws = sample_noise(one_way(3, 3), "l1", 0.5, make_rng(1), 101)
+    assert draws.shape == (101, 3, 3)
+    assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60
     determined = one_way(1, 4)
     assert sampler_for(determined, "l2", 0.1).exact
     assert not sample_noise(determined, "l2", 0.1, make_rng(1), 5).any()
@@ -146,20 +117,17 @@ test_bad_arguments_are_named = refused(
 )
 
 
+CHAINED = [
+    (case, *law) for case in ("3x3", "totals", "general") for law in (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
+]
+
+
 # Ten tests at LEVEL. The chains are 40 sweeps or longer; their autocorrelation time is about 4, so the start is forgotten to 1e-4.
 @pytest.mark.parametrize(
-    ("case", "law", "scale"),
-    [
-        *(
-            (case, *law)
-            for case in ("3x3", "totals", "general")
-            for law in (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
-        ),
-        ("3x3x3", "l1", 0.8),  # the shortest vectors have length 8
-    ],
-)
+    ("case", "law", "scale"), [*CHAINED, ("3x3x3", "l1", 0.8)]
+)  # the last has vectors of length 8 or more
 def test_the_chain_follows_the_law(case, law, scale, make_rng):
-    (invariants, reach), size = CASES[case], 1200 if case == "3x3x3" else 2000
+    (invariants, reach), size = CASES[case], 700 if case == "3x3x3" else 1500
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "mcmc", 40).reshape(size, -1)
     assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
 
@@ -184,23 +152,17 @@ INVARIANTS = [
 
 
 @pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
-def test_rounded_noise_is_on_the_lattice_and_near(invariants, rng):
+def test_rounded_noise_is_on_the_lattice_and_near_and_moves_along_with_it(invariants, rng):
     noise = invariants.project(30 * rng.normal(size=(50, *invariants.frame.shape)))
-    rounded = round_to_lattice(noise, invariants)
+    rounded = integers.round_to_lattice(noise, invariants)
     assert rounded.dtype == np.int64
     assert all(invariants.is_null(table) for table in rounded)
     assert np.abs(rounded - noise).max() < 5
     assert np.median(np.abs(rounded - noise)) < 0.5
-
-
-@pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
-def test_rounding_moves_along_with_the_lattice(invariants, rng):
     basis = kernel_basis(invariants).toarray()
     shift = (rng.integers(-9, 10, size=len(basis)) @ basis).reshape(invariants.frame.shape)
-    noise = invariants.project(rng.normal(size=invariants.frame.shape))
-    np.testing.assert_array_equal(
-        round_to_lattice(noise + shift, invariants), round_to_lattice(noise, invariants) + shift
-    )
+    moved = integers.round_to_lattice(noise[0] + shift, invariants)
+    np.testing.assert_array_equal(moved, rounded[0] + shift)
 
 
 K = np.arange(-300, 301)
@@ -210,21 +172,19 @@ K = np.arange(-300, 301)
 @pytest.mark.parametrize(
     ("draw", "parameters", "mass"),
     [
-        *((discrete_laplace, (rate,), np.exp(-rate * np.abs(K))) for rate in (0.05, 1.0, 4.5)),
-        *((discrete_gaussian, (sigma,), np.exp(-(K**2) / (2 * sigma**2))) for sigma in (0.35, 7.3)),
-        (geometric, (0.3,), np.where(K < 0, 0.0, np.exp(-0.3 * np.abs(K)))),
-        *((uniform_below, (n, spare_bits(n)), 1.0 * ((K >= 0) & (K < n))) for n in (2, 5)),
+        *((integers.discrete_laplace, (rate,), np.exp(-rate * np.abs(K))) for rate in (0.05, 1.0, 4.5)),
+        *((integers.discrete_gaussian, (sigma,), np.exp(-(K**2) / (2 * sigma**2))) for sigma in (0.35, 7.3)),
+        (integers.geometric, (0.3,), np.where(K < 0, 0.0, np.exp(-0.3 * np.abs(K)))),
+        *((integers.uniform_below, (n, integers.spare_bits(n)), 1.0 * ((K >= 0) & (K < n))) for n in (2, 5)),
     ],
 )
 def test_integers_follow_their_law(draw, parameters, mass, make_rng):
     state = seed_state(make_rng(1))
-    draws = np.array([[draw(state, *parameters)] for _ in range(5000)])
-    assert pvalue(draws, K[:, None], mass / mass.sum()) > LEVEL
+    assert_mass(np.array([[draw(state, *parameters)] for _ in range(5000)]), K[:, None], mass / mass.sum())
 
 
-@pytest.mark.parametrize(("n", "bits"), [(1, 63), (2, 63), (3, 62), (4, 62), (5, 61), (2**40 + 1, 23)])
-def test_spare_bits_leave_room_for_n(n, bits):
-    assert spare_bits(n) == bits
+def test_spare_bits_leave_room_for_n():
+    assert [integers.spare_bits(n) for n in (1, 2, 3, 4, 5, 2**40 + 1)] == [63, 63, 62, 62, 61, 23]
 
 
 CAMPUS = {"a": range(4), "b": range(3), "c": range(5)}
@@ -241,7 +201,7 @@ def shown(part):
     ("invariants", "expected"),
     [
         (BLOCKS, [((3,), 1), "line"]),
-        (LOOSE, ["line", ((3,), 1)]),
+        (CASES["loose"][0], ["line", ((3,), 1)]),
         (one_way(2, 4), [((4,), 2)]),
         (one_way(5, 3), [((3, 5), 1)]),
         (two_way_margins(3, 4, 5), [((3, 4, 5), 1)]),

@@ -53,8 +53,8 @@ def fits(draws, log_mass):
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 4)])
 def test_coins(rate):
     bits = Counted(1)
-    heads = sum(secure.bernoulli_exp(bits, rate) for _ in range(20_000))
-    assert binomtest(heads, 20_000, math.exp(-rate)).pvalue > LEVEL
+    heads = sum(secure.bernoulli_exp(bits, rate) for _ in range(10_000))
+    assert binomtest(heads, 10_000, math.exp(-rate)).pvalue > LEVEL
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 2**70 + 1])
@@ -62,23 +62,18 @@ def test_uniform_integers(n):
     assert all(0 <= secure.uniform_integer(Counted(seed), n) < n for seed in range(4))
     if 1 < n < 100:
         bits = Counted(5)
-        draws = [secure.uniform_integer(bits, n) for _ in range(10_000)]
-        assert chi_square_pvalue(np.bincount(draws, minlength=n), np.full(n, 10_000 / n)) > LEVEL
+        draws = [secure.uniform_integer(bits, n) for _ in range(5000)]
+        assert chi_square_pvalue(np.bincount(draws, minlength=n), np.full(n, 5000 / n)) > LEVEL
     assert n > 1 or secure.uniform_integer(lambda count: pytest.fail("no bits are needed"), 1) == 0
 
 
-@pytest.mark.parametrize("scale", [0.3, 2.5, 0.1 + 0.2])
-def test_discrete_laplace(scale):
+@pytest.mark.parametrize("scale", [0.1 + 0.2, 0.4, 2.5, 3.7])
+def test_discrete_laplace_and_gaussian(scale):
     bits = Counted(3)
-    draws = [secure.draw_discrete_laplace(bits, Fraction(scale)) for _ in range(20_000)]
+    draws = [secure.draw_discrete_laplace(bits, Fraction(scale)) for _ in range(8000)]
     assert fits(draws, DiscreteLaplace(scale).log_mass)
-
-
-@pytest.mark.parametrize("sigma", [0.4, 2.0, 3.7])
-def test_discrete_gaussian(sigma):
-    bits = Counted(4)
-    draws = [secure.draw_discrete_gaussian(bits, Fraction(sigma) ** 2) for _ in range(10_000)]
-    assert fits(draws, DiscreteGaussian(sigma).log_mass)
+    draws = [secure.draw_discrete_gaussian(bits, Fraction(scale) ** 2) for _ in range(5000)]
+    assert fits(draws, DiscreteGaussian(scale).log_mass)
 
 
 def test_fractions_stay_fractions(monkeypatch):
@@ -102,7 +97,7 @@ KNOWN = {"2x2": (one_way(2, 2), 30), "2x3": (one_way(2, 3), 14), "totals": (BLOC
 def test_law_by_enumeration(case, law):
     invariants, reach = KNOWN[case]
     scale = 0.8 if law == "l1" else 1.3
-    draws = secure.draw_secure(invariants, law, scale, 4000, Counted(7)).reshape(4000, -1)
+    draws = secure.draw_secure(invariants, law, scale, 2000, Counted(7)).reshape(2000, -1)
     assert_follows(draws, invariants.matrix.toarray(), reach, law, scale)
 
 
@@ -129,23 +124,23 @@ def test_more_bits_are_asked_for_where_the_first_do_not_tell():
 def test_compositions_are_uniform():
     bits = Counted(10)
     seen = {}
-    for _ in range(6000):
+    for _ in range(4000):
         parts = tuple(secure._composition(bits, 4, 3))
         assert sum(parts) == 4
         seen[parts] = seen.get(parts, 0) + 1
     assert len(seen) == math.comb(6, 2)
-    assert chi_square_pvalue(list(seen.values()), np.full(len(seen), 6000 / len(seen))) > LEVEL
+    assert chi_square_pvalue(list(seen.values()), np.full(len(seen), 4000 / len(seen))) > LEVEL
     assert secure._composition(bits, 5, 1) == [5]
 
 
 def test_the_mean_size_at_102_counties():
     # checks.md: E||z||_1 = 522.78 at epsilon = 0.192. Four standard errors: one false alarm in 15,000.
     bits = Counted(11)
-    sizes = [sum(map(abs, secure.zero_sum_laplace(bits, 102, Fraction(0.192)))) for _ in range(400)]
-    assert abs(np.mean(sizes) - 522.78) < 4.0 * np.std(sizes) / 20.0
+    sizes = [sum(map(abs, secure.zero_sum_laplace(bits, 102, Fraction(0.192)))) for _ in range(225)]
+    assert abs(np.mean(sizes) - 522.78) < 4.0 * np.std(sizes) / 15.0
 
 
-def test_where_it_applies():
+def test_where_it_applies_and_noise_that_would_not_be_exact():
     assert secure.has_secure(BLOCKS, "l1")
     assert not secure.has_secure(BLOCKS, "l2")
     assert not secure.has_secure(one_way(3, 3), "l1")
@@ -153,9 +148,6 @@ def test_where_it_applies():
     assert not secure.has_secure(Invariants(Totals({"c": range(20_000)})), "gaussian")
     with pytest.raises(NotImplementedError, match="no integers-only sampler of l2 noise"):
         secure.draw_secure(BLOCKS, "l2", 1.0)
-
-
-def test_noise_that_would_not_be_exact_is_refused():
     with pytest.raises(OverflowError, match="too wide"):
         secure.draw_secure(LOOSE, "l1", 1e-17, bits=Counted(1))
 
@@ -196,11 +188,7 @@ def test_no_float_is_in_the_way_of_the_noise():
     tree = ast.parse(inspect.getsource(secure))
     for node in ast.walk(tree):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), ast.unparse(node)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "math":
-            assert node.attr in {"isqrt"}, ast.unparse(node)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "np":
-            assert node.attr in {"zeros", "int64"}, ast.unparse(node)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float":
-            assert ast.unparse(node) == "float(scale)", (
-                "only the scale that is given is a float, and is then a fraction"
-            )
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("math", "np"):
+            assert ast.unparse(node) in {"math.isqrt", "np.zeros", "np.int64"}, ast.unparse(node)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "float":  # of the scale, which is then a fraction
+            assert ast.unparse(node) == "float(scale)"
