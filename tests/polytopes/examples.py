@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,9 @@ def both_margins(rows: int, columns: int) -> Invariants:
 def moves(rows: int, columns: int) -> tuple[Invariants, Floats]:
     """All 2 x 2 moves, in coordinates."""
     tables = []
-    for i, k in combinations(range(rows), 2):
-        for j, m in combinations(range(columns), 2):
-            table = np.zeros((rows, columns))
-            table[i, j] = table[k, m] = 1
-            table[i, m] = table[k, j] = -1
-            tables.append(table)
+    for (i, k), (j, m) in product(combinations(range(rows), 2), combinations(range(columns), 2)):
+        tables.append(np.zeros((rows, columns)))
+        tables[-1][[i, k, i, k], [j, m, m, j]] = 1, 1, -1, -1
     invariants = both_margins(rows, columns)
     return invariants, invariants.coordinates(np.array(tables))
 
