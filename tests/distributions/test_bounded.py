@@ -10,35 +10,22 @@ from scipy import stats
 from bayesdp import distributions, noise
 from tests.refusals import refused
 
-NAMES = [
-    "TruncatedLaplace",
-    "BoundaryInflatedLaplace",
-    "TruncatedGaussian",
-    "BoundaryInflatedGaussian",
-    "TruncatedDiscreteLaplace",
-    "BoundaryInflatedDiscreteLaplace",
-    "BoundaryInflatedDiscreteGaussian",
-]
+NAMES = [way + law for way in ("Truncated", "BoundaryInflated") for law in ("Laplace", "Gaussian", "DiscreteLaplace")]
+"""Beside BoundaryInflatedDiscreteGaussian."""
+
 SETTINGS = [(1.7, -2.0, 5.0), (0.4, -1.0, np.inf), (25.0, -np.inf, 6.0), (6.0, 0.0, 3.0)]
 MUS = np.array([-3.3, -1.0, 0.0, 0.45, 2.5, 4.9, 5.0, 7.2])
 VALUES = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 6.0, 9.0])
 
 
-def _functions(name):
-    """logp and its gradient as one compiled function of scalars."""
-    kind = getattr(distributions, name)
-    y, mu, scale, lower, upper = (pt.dvector() if i < 2 else pt.dscalar() for i in range(5))
-    logp = pm.logp(kind.dist(mu, scale, lower, upper, shape=y.shape), y)
-    total = pt.switch(pt.isinf(logp), 0.0, logp).sum()
-    gradient = pt.grad(total, [mu, scale])
-    return pytensor.function([y, mu, scale, lower, upper], [logp, *gradient], on_unused_input="ignore")
-
-
 @pytest.mark.system
-@pytest.mark.parametrize("name", NAMES[:-1])  # the last takes ten seconds to compile; the others have the same parts
+@pytest.mark.parametrize("name", NAMES)  # that of the discrete Gaussian takes ten seconds to compile, of the same parts
 @pytest.mark.compiled  # far out a gradient needs the stable forms that compilation chooses
 def test_logp_and_gradient(name):
-    f = _functions(name)
+    parameters = y, mu, scale, lower, upper = [pt.dvector() if i < 2 else pt.dscalar() for i in range(5)]
+    logp = pm.logp(getattr(distributions, name).dist(mu, scale, lower, upper, shape=y.shape), y)
+    gradient = pt.grad(pt.switch(pt.isinf(logp), 0.0, logp).sum(), [mu, scale])
+    f = pytensor.function(parameters, [logp, *gradient], on_unused_input="ignore")
     for scale, lower, upper in SETTINGS:
         law = getattr(noise, name)(scale, (lower, upper))
         y, mu = (grid.ravel() for grid in np.meshgrid(VALUES, MUS))
@@ -58,20 +45,14 @@ def test_logp_and_gradient(name):
         assert np.all(np.isfinite(by_mu))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_cumulative(name):
-    kind, law = getattr(distributions, name), getattr(noise, name)(1.3, (-2.0, 4.0))
-    own = kind.dist(0.7, 1.3, -2.0, 4.0)
-    y = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 5.0])
-    np.testing.assert_allclose(pm.logcdf(own, y).eval(), law.log_cdf(y, 0.7), rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_draws(name):
+@pytest.mark.parametrize("name", [*NAMES, "BoundaryInflatedDiscreteGaussian"])
+def test_cumulative_and_draws(name):
     """Kolmogorov and Smirnov on 2,000 draws: 7 tests, a false alarm in 10,000 each."""
-    law = getattr(noise, name)(1.3, (-2, 4))
-    own = getattr(distributions, name).dist(0.7, 1.3, -2, 4, shape=2000)
-    drawn = pm.draw(own, random_seed=3, mode="FAST_COMPILE")
+    kind, law = getattr(distributions, name), getattr(noise, name)(1.3, (-2, 4))
+    y = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 5.0])
+    found = pm.logcdf(kind.dist(0.7, 1.3, -2.0, 4.0), y).eval()
+    np.testing.assert_allclose(found, law.log_cdf(y, 0.7), rtol=1e-8, atol=1e-12)
+    drawn = pm.draw(kind.dist(0.7, 1.3, -2, 4, shape=2000), random_seed=3, mode="FAST_COMPILE")
     assert np.all((drawn >= -2) & (drawn <= 4))
     values, counts = np.unique(drawn, return_counts=True)
     distance = np.max(np.abs(np.cumsum(counts) / drawn.size - law.cdf(values.astype(float), 0.7)))

@@ -21,19 +21,16 @@ from tests.noise.contract.use_checks import RATE
 FACTORS = (0.8, 1.0, 1.25)
 PAGE = Path(__file__).parents[2] / "docs/how-to/unknown-noise.md"
 
-HOW = {
-    name: (what, how)
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ")
-    for name, what, how in [[own.strip() for own in line.strip("|").split("|")]]
-    if name != "law"
-}
+CELLS = [
+    [own.strip() for own in line.strip("|").split("|")]
+    for line in PAGE.read_text("utf-8").split("\n")
+    if line[:2] == "| "
+]
+HOW = {name: (what, how) for name, what, how in CELLS if name != "law"}
 """What of each law may be a variable, and how counts are moved then; why nothing may: the table of the page."""
 
 TRIED = [
-    name
-    for name in (*HOW, *variants())
-    if HOW[name if name in HOW else name.split()[0]][0] and not name.startswith("unknown-perturbation")
+    name for name in (*HOW, *variants()) if HOW[name.split()[0]][0] and not name.startswith("unknown-perturbation")
 ]
 """The rows of `UnknownPerturbation` have tests of their own (tests/steps/test_perturbation_gibbs.py)."""
 
@@ -97,5 +94,4 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name):
     np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=1e-7)
     with model:
         step = FiberGibbs()
-    how = HOW[name if name in HOW else name.split()[0]][1]
-    assert step.tables[0].exact_conditional == (how == "drawn exactly")
+    assert step.tables[0].exact_conditional == (HOW.get(name, HOW[name.split()[0]])[1] == "drawn exactly")

@@ -65,6 +65,10 @@ def log_marginal(law: UnknownPerturbation, values: npt.ArrayLike, location: npt.
     return float(log_of_tallies(law, counts))
 
 
+FULL = TransitionTable.by_count({0: {-2: 0.5, 0: 0.5}, 1: {4: 1.0}, 2: {-4: 0.1, -2: 0.2, 3: 0.7}}, period=0)
+"""Deviations of the counts 0 to 2; no other count is possible."""
+
+
 def ten_five_rule() -> CellKey:
     """The "10-5 rule" of the package cell-key-perturbation: counts below 10 become 0, others the nearest multiple of 5."""
     rest = {10 + r: {d: 1.0} for r, d in enumerate((0, -1, -2, 2, 1))}

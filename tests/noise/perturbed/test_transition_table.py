@@ -6,6 +6,7 @@ import pytest
 import bayesdp as bdp
 from bayesdp.noise import ConventionalRounding, RandomRounding, TransitionTable, parse_law
 from tests.comparison.chi_square import chi_square_pvalue
+from tests.noise.perturbed.records import FULL
 from tests.refusals import refused
 
 CAPPED = TransitionTable.by_count(
@@ -18,7 +19,6 @@ CAPPED = TransitionTable.by_count(
 )
 RESIDUES = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.6, 2: 0.4}, 2: {-2: 0.5, 1: 0.5}}, period=3)
 MIXED = TransitionTable.by_count({0: {3: 1.0}, 1: {0: 0.5, 9: 0.5}, 2: {-1: 1.0}, 3: {1: 0.25, 4: 0.75}}, period=2)
-FULL = TransitionTable.by_count({0: {-2: 0.5, 0: 0.5}, 1: {4: 1.0}, 2: {-4: 0.1, -2: 0.2, 3: 0.7}}, period=0)
 LAWS = {"capped": CAPPED, "residues": RESIDUES, "mixed": MIXED, "full": FULL}
 BY_NAME = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 
