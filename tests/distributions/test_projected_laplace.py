@@ -80,7 +80,7 @@ class TestGivenRows:
         # On a line; rank 3 is compared with its closed form through the sampler, in tests/steps.
         invariants, b = Invariants(Totals(frame_of(4))), 0.9
         mu, value = example(invariants)
-        w = np.linspace(-40, 40, 100_001)
+        w = np.linspace(-40, 40, 400_001)
         variable = ProjectedLaplaceGivenRows.dist(np.tile(mu, (w.size, 1)), w[:, None], b, invariants=invariants)
         logs = pm.logp(variable, value).eval()
         assert math.log(np.sum(np.exp(logs)) * (w[1] - w[0])) == pytest.approx(

@@ -61,13 +61,9 @@ def test_rows_are_those_of_a_general_solver(x, most, variance, least, at_most):
 @pytest.mark.filterwarnings("ignore:variance 400 is the largest:UserWarning")
 def test_moments_are_zero_and_the_variance(max_deviation, variance, not_smaller_than):
     law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
-    counts = np.arange(3 * max_deviation)
+    counts, v = np.arange(3 * max_deviation), np.arange(-max_deviation, max_deviation + 1)
     np.testing.assert_allclose(law.mean(counts), counts, atol=1e-8)
-    smallest = max(not_smaller_than, 1)
-    feasible = []
-    for x in counts[1:]:
-        allowed = [v for v in range(-max_deviation, max_deviation + 1) if x + v == 0 or x + v >= smallest]
-        feasible.append(feasible_variances(np.array(allowed)))
+    feasible = [feasible_variances(v[(x + v == 0) | (x + v >= max(not_smaller_than, 1))]) for x in counts[1:]]
     stated = [0.0, *(np.clip(variance, *ends) for ends in feasible)]
     np.testing.assert_allclose(law.variance(counts.shape, location=counts), stated, atol=1e-8)
     rows = len(law.transitions.moments[1])
@@ -83,21 +79,22 @@ def test_closed_forms():
     for x in (1, 2, 50):
         assert row_of(law, x) == pytest.approx({x - 1: 0.15, x: 0.7, x + 1: 0.15}, abs=1e-14)
     # From 1 with D = 2: -1, 0, 1, 2; V = 2 is the largest variance, on -1 and 2 alone.
-    with pytest.warns(
-        UserWarning, match=r"the largest .* for the count 1, .*: p\(0 \| 1\) = 0.6667, p\(3 \| 1\) = 0.3333, and p\(1"
-    ):
+    largest = r"the largest .* for the count 1, .*: p\(0 \| 1\) = 0.6667, p\(3 \| 1\) = 0.3333, and p\(1"
+    with pytest.warns(UserWarning, match=largest):
         assert row_of(CellKey(max_deviation=2, variance=3.0), 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     # 1 and 2 may not be published: 1 becomes 0 or 3 with a variance of 2 at the least, 2 becomes 0 or 3.
     small = CellKey(max_deviation=2, variance=1.0, not_smaller_than=3)
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
     assert small.transitions.moments[1][:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
-
-
-def test_relaxed_rows_are_uniform_where_nothing_else_is_asked():
+    # Uniform where nothing else is asked; maximum entropy on 0, 1, 2 with a mean square of 1 has p_1 = q p_0 and p_2 = q**4 p_0,
+    # with ``q + 4 q**4 = 1 + q + q**4``.
     law = CellKey(max_deviation=3, variance_at_most=9, zeros="perturbed")
     assert row_of(law, 30) == pytest.approx(dict.fromkeys(range(27, 34), 1 / 7))
     assert row_of(law, 0) == pytest.approx(dict.fromkeys(range(4), 1 / 4))
+    q = (1 / 3) ** 0.25
+    row = np.array([1.0, q, q**4]) / (1 + q + q**4)
+    assert row_of(CellKey(max_deviation=2, variance=1.0, zeros="perturbed"), 0) == pytest.approx(dict(enumerate(row)))
 
 
 def test_a_variance_for_each_count():
@@ -111,9 +108,8 @@ def test_a_variance_for_each_count():
 
 
 def test_a_law_that_says_so_by_count_is_not_warned_of_and_text_keeps_it():
-    with pytest.warns(
-        UserWarning, match=r"variance 4 is the largest .* count 1 and 4, .*: p\(3 \| 4\) = 0.75, p\(7 \| 4\) = 0.25, "
-    ):
+    largest = r"variance 4 is the largest .* count 1 and 4, .*: p\(3 \| 4\) = 0.75, p\(7 \| 4\) = 0.25, "
+    with pytest.warns(UserWarning, match=largest):
         degenerate = CellKey(max_deviation=3, variance=4, not_smaller_than=3)
     by_count = CellKey(max_deviation=3, variance=(0, 3, 4, 4, 3, 4), not_smaller_than=3)
     assert row_of(by_count, 4) == row_of(degenerate, 4) == pytest.approx({3: 0.75, 7: 0.25})
@@ -121,17 +117,8 @@ def test_a_law_that_says_so_by_count_is_not_warned_of_and_text_keeps_it():
         assert parse_law(str(law)) == law
         assert NoiseLaw.from_description(json.loads(json.dumps(law.describe()))) == law
     assert parse_law("cell-key max_deviation=3 variance=0:3:4:4:3:4 not_smaller_than=3") == by_count
-    assert parse_law("cell key max-deviation=5 variance=3 zeros=perturbed") == CellKey(
-        max_deviation=5, variance=3.0, zeros="perturbed"
-    )
-
-
-def test_perturbed_zeros_have_the_mean_square():
-    """Maximum entropy on 0, 1, 2 with a mean square of 1: p_1 = q p_0 and p_2 = q**4 p_0, with ``q + 4 q**4 = 1 + q + q**4``."""
-    row = row_of(CellKey(max_deviation=2, variance=1.0, zeros="perturbed"), 0)
-    q = (1 / 3) ** 0.25
-    total = 1 + q + q**4
-    assert row == pytest.approx({0: 1 / total, 1: q / total, 2: q**4 / total})
+    perturbed = CellKey(max_deviation=5, variance=3.0, zeros="perturbed")
+    assert parse_law("cell key max-deviation=5 variance=3 zeros=perturbed") == perturbed
 
 
 NEITHER = "needs max_deviation and either variance or variance_at_most, or ptable"
@@ -170,9 +157,7 @@ TEN_FIVE = {
 
 def test_the_ten_five_rule_is_that_of_the_package():
     law = ten_five_rule()
-    for x, deviation in TEN_FIVE.items():
-        assert row_of(law, x) == {x + deviation: 1.0}
-    assert row_of(law, 0) == {0: 1.0}
+    assert all(row_of(law, x) == {x + deviation: 1.0} for x, deviation in (TEN_FIVE | {0: 0}).items())
     # The package takes the row of ((x - 1) mod 250) + 501 for counts above 750.
     for x in range(751, 1010):
         near = (x - 1) % 250 + 501
@@ -189,8 +174,7 @@ def test_a_table_is_read_from_a_file(tmp_path):
     by_hand = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.4, 0: 0.2, 1: 0.4}, 2: {-1: 0.25, 0: 0.5, 1: 0.25}})
     assert read_ptable(path) == by_hand
     law = CellKey(by_hand)
-    assert CellKey(read_ptable(path)) == law
-    assert parse_law(f"cell-key {path}") == law
+    assert CellKey(read_ptable(path)) == parse_law(f"cell-key {path}") == law
     assert row_of(law, 9) == {8: 0.25, 9: 0.5, 10: 0.25}
     path.write_text("i;j;p;v\n0;0;1;0\n1;0;0.5;-1\n1;2;0.5;1\n", encoding="utf-8-sig")
     assert read_ptable(path) == TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 1: 0.5}})

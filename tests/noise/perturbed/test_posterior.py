@@ -42,10 +42,8 @@ def published(law):
 def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name):
     law = LAWS[name]
     measured = published(law)
-    release = bdp.Release.from_published(LABELS, measured)
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
+    model = model_of(LABELS, [measured], pm.Poisson.dist(RATE))
+    with model:
         step = FiberGibbs()
     assert [term.kind for term in step.tables[0].target.terms] == ["windows"] * len(measured)
     assert step.tables[0]._rest is None
@@ -59,19 +57,12 @@ def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name)
     possible = np.isfinite(logs)
     assert 20 < possible.sum() < len(ALL) / 2
     assert not possible[(ALL == 15).any(axis=(1, 2))].any()
-    tree = sample(model, draws=3000, tune=300, seed=5, step=step)
+    tree = sample(model, draws=2000, tune=200, seed=5, step=step)
     assert_posterior(tree, ALL[possible], posterior_of(logs[possible]))
-
-
-def test_a_table_that_ends_has_no_prior_predictive():
-    """A count of the prior may be one that it does not know."""
-    release = bdp.Release.from_published(LABELS, published(FULL)[:1])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
-    assert not bdp.inference.add_prior_predictive(xr.DataTree(), model)
-    with pytest.raises(ValueError, match="of at most 14, under the law 'transition-table'"):
-        pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()))
+    if law is FULL:  # a count of the prior may be one that it does not know
+        assert not bdp.inference.add_prior_predictive(xr.DataTree(), model)
+        with pytest.raises(ValueError, match="of at most 14, under the law 'transition-table'"):
+            pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()))
 
 
 SEX = {"sex": ["women", "men"]}
@@ -79,10 +70,8 @@ PRIOR = np.array([5.0, 0.5])
 LAW = CellKey(max_deviation=2, variance=1.0)
 PAIRS = np.array(list(product(range(16), repeat=2)))
 
-CASES = {  # published women, men, total: probability that there are no men, mean and deviation of women
-    (5, 0, 6): (0.0, 4.941, 0.714),
-    (5, 0, 5): (0.955, 4.908, 0.927),
-}
+CASES = {(5, 0, 6): (0.0, 4.941, 0.714), (5, 0, 5): (0.955, 4.908, 0.927)}
+"""Published women, men, total: probability that there are no men, mean and deviation of women."""
 
 
 def women_and_men(values, *, apart=False):
@@ -100,7 +89,7 @@ def model_of(labels, releases, base, exact=()):
     return model
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("values", CASES, ids=str)
 def test_the_posterior_of_two_cells_and_their_total(values, apart):
     releases = women_and_men(values, apart=apart)
@@ -111,7 +100,7 @@ def test_the_posterior_of_two_cells_and_their_total(values, apart):
     logs = stats.poisson.logpmf(PAIRS, PRIOR).sum(axis=1)
     logs = logs + log_by_records(LAW, [own for part in releases for own in part], PAIRS)
     possible = np.isfinite(logs)
-    tree = sample(model, draws=2000, tune=100, seed=3, step=step)
+    tree = sample(model, draws=1500, tune=100, seed=3, step=step)
     drawn = tree.posterior["x"].values.reshape(-1, 2)
     assert {tuple(own) for own in drawn} <= {tuple(own) for own in PAIRS[possible]}
     none, mean, deviation = CASES[values]
@@ -123,7 +112,7 @@ def test_the_posterior_of_two_cells_and_their_total(values, apart):
     assert abs(np.mean(drawn[:, 1] == 0) - none) < 0.03
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
+@pytest.mark.parametrize("apart", [False, True])
 def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
     labels = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
     rng = np.random.default_rng(11)
@@ -132,7 +121,7 @@ def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
     measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
     model = model_of(labels, [[own] for own in measured] if apart else [measured], pm.Poisson.dist(1.0))
     density = model.compile_logp(vars=model.observed_RVs)
-    tables = np.maximum(truth + rng.integers(-1, 2, size=(400, 2, 3)), 0)
+    tables = np.maximum(truth + rng.integers(-1, 2, size=(200, 2, 3)), 0)
     tables[:100] *= rng.integers(0, 2, size=(100, 2, 3))
     expected = log_by_records(LAW, measured, tables)
     found = np.array([density({"x": own}) for own in tables])
@@ -147,13 +136,13 @@ def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records
     table = np.array([[6, 0], [0, 7]])
     rng = np.random.default_rng(2)
     drawn = np.array(
-        [np.concatenate([own.reshape(-1) for own in LAW.draw_answers(rng, queries, table)]) for _ in range(4000)]
+        [np.concatenate([own.reshape(-1) for own in LAW.draw_answers(rng, queries, table)]) for _ in range(1500)]
     )
     np.testing.assert_array_equal(drawn[:, [4, 6]], drawn[:, [0, 0]])  # f young, all f, all young
     np.testing.assert_array_equal(drawn[:, [5, 7]], drawn[:, [3, 3]])
     deviations = drawn[:, [0, 3, 8]] - [6, 7, 13]
-    # Independent otherwise: correlations of 4,000 draws are within 5 / sqrt(4000) of 0, and laws are those of the law.
-    assert np.abs(np.corrcoef(deviations.T) - np.eye(3)).max() < 5 / np.sqrt(4000)
+    # Independent otherwise: correlations of 1,500 draws are within 5 / sqrt(1500) of 0, and laws are those of the law.
+    assert np.abs(np.corrcoef(deviations.T) - np.eye(3)).max() < 5 / np.sqrt(1500)
     expected = np.exp(LAW.log_each(6 + np.arange(-2, 3), 6)) * len(drawn)
     for column in deviations.T:
         assert stats.chisquare(np.bincount(column + 2, minlength=5), expected).pvalue > 1e-5
@@ -177,13 +166,9 @@ def test_a_cell_that_is_exactly_empty_makes_two_answers_one():
 @pytest.mark.parametrize("seed", [0, 2])
 def test_sparse_tables_with_all_margins(seed):
     """2 x 2 x 2 cells of which most are empty: classes merge and part in nearly every move. Also with other terms in the model."""
-    labels = {"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]}
-    rng = np.random.default_rng(seed)
-    queries = [
-        bdp.Identity(labels),
-        bdp.Margins(labels, ["a", "b"], ["b", "c"], ["a", "c"], ["a"], ["b"], ["c"]),
-        bdp.Totals(labels),
-    ]
+    labels, rng = {key: ["0", "1"] for key in "abc"}, np.random.default_rng(seed)
+    margins = bdp.Margins(labels, ["a", "b"], ["b", "c"], ["a", "c"], ["a"], ["b"], ["c"])
+    queries = [bdp.Identity(labels), margins, bdp.Totals(labels)]
     truth = rng.binomial(3, 0.2, size=(2, 2, 2))
     measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
     model = model_of(labels, [measured], pm.Binomial.dist(3, 0.2))
@@ -197,7 +182,7 @@ def test_sparse_tables_with_all_margins(seed):
         logs = logs - 0.3 * (tables[:, 0, 0, 0] - 1.0) ** 2
     possible = np.isfinite(logs)
     assert possible.sum() >= 10
-    tree = sample(model, draws=3000, tune=300, seed=5, step=step)
+    tree = sample(model, draws=1500, tune=200, seed=5, step=step)
     assert_posterior(tree, tables[possible], posterior_of(logs[possible]))
 
 
@@ -206,7 +191,7 @@ def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_t
     with model:
         tree = bdp.sample(50, tune=20, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
         bdp.inference.add_log_likelihood(tree, progressbar=False)
-    assert list(tree["log_likelihood"].data_vars) == ["noisy", "noisy_2"]
+    assert set(tree["log_likelihood"].data_vars) == {"noisy", "noisy_2"}
     assert bdp.inference.add_prior_predictive(tree, model, draws=400, random_seed=2)
     drawn, men = tree["prior_predictive"], tree["prior"]["x"].values[..., 1]
     same = drawn["noisy"].values[..., 0] == drawn["noisy_2"].values
