@@ -80,7 +80,7 @@ def _by_quadrature(law, mu):
     left, right = max(low, min(mu, high) - reach * scale), min(high, max(mu, low) + reach * scale)
     knots = near + step * scale * np.arange(-reach / step, reach / step + 1)
     points = np.unique([left, right, *knots[(knots > left) & (knots < right)]])
-    moments = [_pieces(lambda y: np.exp(free.logpdf(y) - shift) * (y - mu) ** k, points).sum() for k in range(3)]  # noqa: B023
+    moments = [_pieces(lambda y, k=k: np.exp(free.logpdf(y) - shift) * (y - mu) ** k, points).sum() for k in range(3)]
     if not law.has_atoms:
         return moments[1] / moments[0], moments[2] / moments[0]
     atoms = [(edge - mu, tail) for edge, tail in ((low, free.cdf(low)), (high, free.sf(high))) if np.isfinite(edge)]

@@ -19,25 +19,21 @@ from tests.noise.oracles import all_margins, frame_of
 def line_by_quadrature(u, r, b):
     """Logarithm of the integral of exp(-sum |u + r w| / b), piece by piece."""
     knots = np.unique(-u / r)
-    heights = np.abs(u + np.outer(knots, r)).sum(axis=1) / b
-    least = heights.min()
-
-    def integrand(w):
-        return math.exp(least - float(np.abs(u + r * w).sum()) / b)
-
-    total = 0.0
+    least = (np.abs(u + np.outer(knots, r)).sum(axis=1) / b).min()
     # Beyond the outermost knots the slope is sum |r| / b, so 800 of its units underflow; 60 are 1e-26.
     reach = 60.0 * b / np.abs(r).sum()
-    ends = np.concatenate([[knots[0] - reach], knots, [knots[-1] + reach]])
-    for low, high in itertools.pairwise(ends):
-        total += quad(integrand, low, high, epsabs=0.0, epsrel=1e-13, limit=400)[0]
-    return math.log(total) - least
+    parts = [
+        quad(lambda w: math.exp(least - float(np.abs(u + r * w).sum()) / b), *end, epsabs=0.0, epsrel=1e-13, limit=400)[
+            0
+        ]
+        for end in itertools.pairwise([knots[0] - reach, *knots, knots[-1] + reach])
+    ]
+    return math.log(sum(parts)) - least
 
 
 def kernel(u, r, b):
     """One block, without the constants."""
-    gradient = np.full(len(u), np.nan)
-    cells = np.arange(len(u))
+    gradient, cells = np.full(len(u), np.nan), np.arange(len(u))
     value, slope = blocks_density(u, b, np.array([0, len(u)]), cells, r.astype(np.float64), gradient)
     return value + len(u) * math.log(2 * b), gradient, slope + len(u) / b
 
@@ -97,10 +93,9 @@ class TestOneBlock:
         # From 256 knots on NumPy sorts; the same integral from halves of the weights, which sort in numba.
         rng = np.random.default_rng(5)
         u = rng.laplace(size=200)
-        assert kernel(np.repeat(u, 2), np.ones(400), 2.0)[0] == pytest.approx(
-            kernel(u, np.ones(200), 1.0)[0], rel=1e-13
-        )
-        assert kernel(2 * u, np.full(200, 2.0), 2.0)[0] == pytest.approx(kernel(u, np.ones(200), 1.0)[0], rel=1e-13)
+        expected = pytest.approx(kernel(u, np.ones(200), 1.0)[0], rel=1e-13)
+        assert kernel(np.repeat(u, 2), np.ones(400), 2.0)[0] == expected
+        assert kernel(2 * u, np.full(200, 2.0), 2.0)[0] == expected
 
     def test_draws_follow_the_density(self):
         # False-alarm rate 1e-4 for each of four cases: chi-square over 40 bins of equal probability (by quadrature).
@@ -113,13 +108,13 @@ class TestOneBlock:
         ]
         for knots, weights, b in cases:
             k, a = np.array(knots), np.array(weights, dtype=np.float64)
-            draws = np.array([draw_on_line(k, a, b, np.empty(len(k) + 1), state) for _ in range(8000)])
+            draws = np.array([draw_on_line(k, a, b, np.empty(len(k) + 1), state) for _ in range(4000)])
             grid = np.linspace(k.min() - 30 * b, k.max() + 30 * b, 200_001)
             density = np.exp(-np.sum(a[:, None] * np.abs(grid - k[:, None]), axis=0) / b)
             cdf = np.cumsum((density[1:] + density[:-1]) / 2)
             edges = np.interp(np.arange(1, 40) / 40, cdf / cdf[-1], grid[1:])
             counts = np.bincount(np.searchsorted(edges, draws), minlength=40)
-            assert chi_square_pvalue(counts, np.full(40, 200.0)) > 1e-4
+            assert chi_square_pvalue(counts, np.full(40, 100.0)) > 1e-4
 
 
 class TestRowSpace:
@@ -168,26 +163,11 @@ class TestDensity:
         assert density(u, 0.6, free) == pytest.approx(-np.abs(u).sum() / 0.6 - 6 * math.log(1.2), rel=1e-12)
         # A total of one cell: its noise is zero, and the others are as without it.
         first = Invariants(LinearQuery(frame_of(3), [[3, 0, 0]], ["a"]))
-        assert density(np.array([0.0, 1.0, -2.0]), 2.0, first) == pytest.approx(
-            -3.0 / 2.0 - 2 * math.log(4.0), rel=1e-14
-        )
+        found = density(np.array([0.0, 1.0, -2.0]), 2.0, first)
+        assert found == pytest.approx(-3.0 / 2.0 - 2 * math.log(4.0), rel=1e-14)
 
     def test_what_is_beyond_reach(self):
         with pytest.raises(NotImplementedError, match=r"6 cells hang together by invariants of rank 4.*RowSpaceNoise"):
             density(np.zeros((2, 3)), 1.0, all_margins(2, 3))
         with pytest.raises(NotImplementedError, match=r"3 cells hang together by invariants of rank 2"):
             density(np.zeros(3), 1.0, Invariants(LinearQuery(frame_of(3), [[1, 1, 1], [0, 1, 2]], ["a", "b"])))
-
-
-class TestDraws:
-    @pytest.mark.parametrize("invariants", [all_margins(3, 4), Invariants(None, frame_of(3))], ids=repr)
-    def test_mean_variance_and_subspace(self, invariants):
-        shape, law, size = invariants.frame.shape, ProjectedLaplace(2.0), 4000
-        noise = law.draw(np.random.default_rng(5), shape, size, invariants, location=np.full(shape, 10.0)) - 10.0
-        assert noise.shape == (size, *shape)
-        assert np.max(np.abs(invariants.matrix @ noise.reshape(size, -1).T), initial=0.0) < 1e-10
-        variance = law.variance(shape, invariants)
-        basis = invariants.from_coordinates(np.eye(invariants.dimension)).reshape(invariants.dimension, -1)
-        assert variance.reshape(-1) == pytest.approx(8.0 * np.sum(basis**2, axis=0), rel=1e-12)
-        # Kurtosis is at most 6, so five standard errors are 5 sqrt(5 / size): below 1e-5 for at most 12 cells.
-        assert np.all(np.abs(noise.var(axis=0) / variance - 1) < 5 * math.sqrt(5 / size))

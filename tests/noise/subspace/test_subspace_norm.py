@@ -18,16 +18,13 @@ from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import both_margins
 from tests.refusals import refused
 
-CROSSED = Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"]))
-GROUPED = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
-LOOSE = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["sum"]))
 SPACES = {
     "total": Invariants(Totals({"cell": range(4)})),
-    "two totals": GROUPED,
-    "a free cell": LOOSE,
+    "two totals": Invariants(Totals({"cell": range(5), "group": ("cell", list("pppqq"))}, "group")),
+    "a free cell": Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["sum"])),
     "4 x 2": both_margins(4, 2),
     "3 x 3": both_margins(3, 3),
-    "crossed": CROSSED,
+    "crossed": Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"])),
 }
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 
@@ -80,12 +77,9 @@ def test_density_by_hand():
         assert law.logp(start + 3 * move, start, own) - top == pytest.approx(-0.7 * 3 * size, rel=1e-12)
         assert law.logp(start + 1.0, start, own) == -math.inf
     # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4.
-    assert SubspaceNorm(0.7, "l2").logp(start, start, own) == pytest.approx(
-        4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12
-    )
-
-
-def test_cubes_of_more_than_five_dimensions_have_a_volume():
+    found = SubspaceNorm(0.7, "l2").logp(start, start, own)
+    assert found == pytest.approx(4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12)
+    # Cubes of more than five dimensions have a volume.
     total = Invariants(Totals({"cell": range(8)}))
     assert SubspaceNorm(1.0, "linf").log_normaliser(total) == pytest.approx(13.68161959381424, rel=1e-12)
     assert SubspaceNorm(1.0, "linf").log_normaliser(both_margins(2, 8)) == pytest.approx(16.107634725774048, rel=1e-12)
