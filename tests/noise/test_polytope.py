@@ -9,6 +9,7 @@ from scipy.stats import chi2, laplace
 from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.comparison.means import assert_moments
 from tests.polytopes.examples import both_margins, moves, substitutions
 from tests.refusals import refused
 
@@ -26,17 +27,15 @@ def test_two_cells_are_one_laplace_variable():
 def test_one_total_has_the_l1_norm():
     # 12 cells: no volume is computed in 11 dimensions, so log(n! vol K) is left out.
     invariants, vertices = substitutions(12)
-    law = KNorm(0.7, vertices)
-    table = np.arange(12.0)
-    other = table + np.roll(table, 3) - table
-    assert law.log_normaliser is None
-    assert law.variance((12,), invariants) is None
+    law, table = KNorm(0.7, vertices), np.arange(12.0)
+    other = np.roll(table, 3)
+    assert law.log_normaliser is law.variance((12,), invariants) is None
     expected = 11 * math.log(0.7) - 0.7 * np.abs(other - table).sum() / 2
     assert law.logp(other, table, invariants) == pytest.approx(expected, rel=1e-12)
     # Drawn exactly all the same: the mean square is 4 (2d - 1)(d - 1) / (d + 1) / epsilon**2.
     draws = law.draw(np.random.default_rng(1), (12,), 600, invariants)
-    assert np.max(np.abs(draws.sum(axis=1))) < 1e-10
     squares = np.sum(draws**2, axis=1)
+    assert np.max(np.abs(draws.sum(axis=1))) < 1e-10
     # 4.5 standard errors: below 1e-5.
     assert abs(squares.mean() - 4 * 23 * 11 / 13 / 0.49) < 4.5 * squares.std() / math.sqrt(600)
 
@@ -49,20 +48,14 @@ def test_draws_variance_and_location():
     # Twice epsilon times a gamma variable is chi-square; false-alarm rate 1e-4.
     radii = 2 * 2.0 * float(law.hull.gauge(invariants.coordinates(noise)).sum())
     assert 5e-5 < chi2.cdf(radii, 2 * size * invariants.dimension) < 1 - 5e-5
-    variance = law.variance((3, 4), invariants)
-    error = (noise**2).std(axis=0) / math.sqrt(size)
-    assert np.max(np.abs((noise**2).mean(axis=0) - variance) / error) < 5.0  # 12 cells: below 1e-5
+    assert_moments(noise, np.zeros((3, 4)), law.variance((3, 4), invariants), rate=1e-5)
 
 
 def test_a_vertex_costs_epsilon():
     invariants, vertices = moves(4, 5)
-    law = KNorm(0.4, vertices)
-    rng, start = np.random.default_rng(3), np.zeros((4, 5))
-    step = invariants.from_coordinates(vertices[0])
-    far = [law.logp(start + 9 * step, start, invariants) - law.logp(start + 9 * step, start - step, invariants)]
-    for _ in range(20):
-        values = invariants.project(rng.normal(size=(4, 5)) * 5)
-        far.append(abs(law.logp(values, start, invariants) - law.logp(values, start + step, invariants)))
+    law, start, step = KNorm(0.4, vertices), np.zeros((4, 5)), invariants.from_coordinates(vertices[0])
+    tables = [9 * step, *invariants.project(np.random.default_rng(3).normal(size=(20, 4, 5)) * 5)]
+    far = [abs(law.logp(own, start, invariants) - law.logp(own, start - step, invariants)) for own in tables]
     assert max(far) == pytest.approx(0.4, rel=1e-9)
 
 
@@ -73,9 +66,8 @@ CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 def test_the_same_law_as_with_listed_vertices():
     for shape, adjacency in [((3, 3), 2), ((3, 3), 3), ((3, 4), 3), ((2, 4), 2)]:
         margins = both_margins(*shape)
-        law = SemiKNorm(0.7, adjacency)
+        law, rng = SemiKNorm(0.7, adjacency), np.random.default_rng(1)
         other = KNorm(0.7, law.hull(margins).vertices)
-        rng = np.random.default_rng(1)
         start = rng.integers(0, 9, shape)
         for _ in range(5):
             values = start + margins.project(rng.normal(size=shape) * 4)
@@ -88,33 +80,23 @@ def test_the_same_law_as_with_listed_vertices():
 def test_disjoint_totals_have_the_l1_norm():
     totals = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
     values, start = np.array([4.0, 1.5, -2.0, 3.0, 1.0]), np.array([1.0, 2.0, 0.5, 2.0, 2.0])
-    size = np.abs(values - start).sum()
-    law = SemiKNorm(1.2, 2)
+    law, size = SemiKNorm(1.2, 2), np.abs(values - start).sum()
     cones = (
         math.log(6 * math.sqrt(3)) + math.log(2 * math.sqrt(2)) + 3 * math.log(2.0)
     )  # root polytopes, twice as large
     assert law.logp(values, start, totals) == pytest.approx(3 * math.log(1.2) - cones - 1.2 * size / 4, rel=1e-12)
-    draws = law.draw(np.random.default_rng(1), (5,), 20_000, totals)
-    variance = law.variance((5,), totals)
-    assert variance is not None
-    error = (draws**2).std(axis=0) / math.sqrt(len(draws))
-    assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5  # five cells: below 3e-6
+    draws = law.draw(np.random.default_rng(1), (5,), 10_000, totals)
+    assert_moments(draws, np.zeros(5), law.variance((5,), totals), rate=1e-5)
 
 
 @pytest.mark.parametrize("adjacency", [2, 3])
 def test_what_it_promises(adjacency):
     # The loss between tables that differ by so many records is epsilon at most, and is attained.
-    margins = both_margins(3, 3)
-    start = np.zeros((3, 3))
-    rng = np.random.default_rng(2)
+    margins, law, start = both_margins(3, 3), SemiKNorm(0.6, adjacency), np.zeros((3, 3))
+    tables = margins.project(np.random.default_rng(2).normal(size=(50, 3, 3)) * 8)
     for change, cost in [(MOVE, 1.0), (CYCLE, 1.0 if adjacency == 3 else 2.0)]:
-        law = SemiKNorm(0.6, adjacency)
-        losses = []
-        for _ in range(50):
-            values = margins.project(rng.normal(size=(3, 3)) * 8)
-            losses.append(law.logp(values, start, margins) - law.logp(values, change, margins))
-        for k in (-7, 9):
-            losses.append(law.logp(k * change, start, margins) - law.logp(k * change, change, margins))
+        values = [*tables, -7 * change, 9 * change]
+        losses = [law.logp(own, start, margins) - law.logp(own, change, margins) for own in values]
         assert max(losses) == pytest.approx(0.6 * cost, rel=1e-9)
         assert min(losses) == pytest.approx(-0.6 * cost, rel=1e-9)
 
@@ -124,16 +106,14 @@ def test_draws_of_large_tables_are_exact_and_said_to_be():
     assert law.sampler(margins).exact
     draws = law.draw(np.random.default_rng(3), (8, 8), 3, margins, location) - location
     assert np.max(np.abs(margins.matrix @ draws.reshape(3, -1).T)) < 1e-9
+    # Coordinates may be those of other invariants.
+    assert np.isfinite(KNorm(1.0, THREE_VERTICES, "echelon-1").logp(ZERO, ZERO, WEIGHTED))
 
 
 THREE, THREE_VERTICES = substitutions(3)
 WEIGHTED = Invariants(LinearQuery({"cell": range(3)}, [[1, 2, 3]], ["weighted"]))
 CUBE = {"a": range(2), "b": range(2), "c": range(2)}
 ZERO = np.zeros(3)
-
-
-def test_coordinates_may_be_those_of_other_invariants():
-    assert np.isfinite(KNorm(1.0, THREE_VERTICES, "echelon-1").logp(ZERO, ZERO, WEIGHTED))
 
 
 test_bad_arguments_are_named = refused(
