@@ -16,10 +16,10 @@ from bayesdp import mechanisms, noise
 from bayesdp.noise.base import registered_law
 from bayesdp.papers import bounded_statistics
 from bayesdp.privacy import approximate_dp
+from tests.comparison.enumeration import Ints
 
 __all__ = ["LINE", "TABLE", "Example", "example_of", "register_example", "variants"]
 
-type Ints = npt.NDArray[np.int64]
 type Secure = Callable[[], tuple[noise.NoiseLaw, Ints]]
 
 LINE = {"county": ["p", "q", "r"]}

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tests.comparison.enumeration import lattice_points
+from tests.comparison.enumeration import Floats, Ints, lattice_points
 from tests.noise.contract.examples import TABLE, Example
 
 __all__ = ["AT", "Mass", "mass_of"]
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 AT = 3
 """Location of one independent answer: not in the middle of the bounds of laws that have some."""
@@ -37,6 +35,12 @@ class Mass:
         """Probability of each bin, and at last of what is in none."""
         inside = np.bincount(self.bins, self.mass, minlength=self.size)
         return np.append(inside, max(1.0 - inside.sum(), 0.0))
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        """Mean and variance of each cell, of the mass divided by its sum."""
+        share = self.mass / self.mass.sum()
+        return share @ self.values, share @ (self.values - share @ self.values) ** 2
 
     def observed(self, draws: npt.NDArray[np.float64] | Ints) -> Ints:
         """How many draws are in each bin, and at last in none."""
@@ -78,8 +82,7 @@ def _ends(example: Example) -> tuple[float, float]:
 
 def _mass(example: Example, values: Floats) -> Floats:
     at = np.array([AT]) if example.law.independent else example.location
-    kept = example.kept
-    return np.exp([example.law.logp(own, at, kept) for own in values])
+    return np.exp([example.law.logp(own, at, example.kept) for own in values])
 
 
 def _whole(example: Example) -> Mass:
@@ -121,12 +124,9 @@ def _simplex(example: Example) -> Mass:
         edges = [np.insert(np.stack([x, 1.0 - x], axis=-1), third, 0.0, axis=-1) for x in (0.5 * u, 0.5 + 0.5 * u)]
         points += [tie, *edges, np.insert([[0.5, 0.5]], third, 0.0, axis=-1), np.eye(3)[[third]]]
         sizes += [w / 3.0, 0.5 * w, 0.5 * w, np.ones(1), np.ones(1)]
-    atoms = example.law.rule == "boundary-inflated"
-    if not atoms:
+    points, sizes = [*points, np.full((1, 3), 1.0 / 3.0)], [*sizes, np.ones(1)]
+    if example.law.rule != "boundary-inflated":
         points, sizes = points[:6], sizes[:6]  # nothing on lines: they have no area
-    else:
-        points.append(np.full((1, 3), 1.0 / 3.0))
-        sizes.append(np.ones(1))
 
     def bin_of(values: Floats) -> Ints:
         most = values.max(axis=1, keepdims=True)
@@ -151,8 +151,7 @@ def _lattice(example: Example) -> Mass:
 
 def _plane(example: Example) -> Mass:
     """Gauss's rule of 2 x 2 nodes in 30 x 30 boxes; kinks of a norm may lie across them, which costs less than 0.5%."""
-    kept = example.kept
-    assert kept is not None
+    kept: Any = example.kept
     edge = np.linspace(-example.reach, example.reach, 31)
     half = 0.5 * (edge[1] - edge[0])
     nodes = (edge[:-1, None] + half * (1.0 + np.array([-1.0, 1.0]) / np.sqrt(3.0))).reshape(-1)
