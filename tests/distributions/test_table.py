@@ -141,7 +141,7 @@ def test_constants_batches_and_tables_off_the_subspace(name, own):
 
 @pytest.mark.parametrize("name", ["lattice l1", "lattice l2", "lattice gaussian"])
 def test_an_unknown_scale_needs_a_normaliser(name):
-    zero, large = np.zeros((5, 5), dtype=int), all_margins(5, 5)
+    zero, large = np.zeros((9, 9), dtype=int), all_margins(9, 9)
     with pytest.raises(
         NotImplementedError, match=r"(epsilon|sigma) must be a constant here.*neither a closed form nor.*16"
     ):

@@ -59,11 +59,20 @@ def test_exact_where_enough_tries_are_kept(invariants, law, scale, name):
         assert sampler_for(invariants, law, scale, "exact") == sampler
 
 
-def test_lattices_without_a_known_basis_are_left_to_the_chain():
+def test_many_draws_are_made_in_short_calls_and_none_where_nothing_is_free(make_rng, monkeypatch):
+    # Lattices without a known basis are left to the chain.
     wide = Invariants(LinearQuery(labels(300), np.random.default_rng(1).integers(1, 4, (1, 300)), ["weighted"]))
     with pytest.raises(NotImplementedError, match="too large"):
         sampler_for(wide, "l2", 0.1, "exact")
     assert sampler_for(wide, "l1", 0.1).name == "groups"  # three groups of cells with equal weights
+    monkeypatch.setattr(samplers, "_TRIES_A_CALL", 10)
+    draws = sample_noise(one_way(3, 3), "l1", 0.5, make_rng(1), 101)
+    assert draws.shape == (101, 3, 3)
+    assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60
+    determined = one_way(1, 4)
+    assert sampler_for(determined, "l2", 0.1).exact
+    assert not sample_noise(determined, "l2", 0.1, make_rng(1), 5).any()
+    assert sample_noise(one_way(3, 3), "l1", 0.1, make_rng(1), 0).shape == (0, 3, 3)
 
 
 # 20 tests at LEVEL: the sampler that is chosen, cells put where they belong, by enumeration.
@@ -89,17 +98,6 @@ def test_same_seed_same_noise(method, make_rng):
     assert not np.array_equal(one, sample_noise(one_way(2, 3), "l1", 0.01, None, 4, method, 3))
 
 
-def test_many_draws_are_made_in_short_calls_and_none_where_nothing_is_free(make_rng, monkeypatch):
-    monkeypatch.setattr(samplers, "_TRIES_A_CALL", 10)
-    draws = sample_noise(one_way(3, 3), "l1", 0.5, make_rng(1), 101)
-    assert draws.shape == (101, 3, 3)
-    assert len(np.unique(draws.reshape(101, -1), axis=0)) > 60
-    determined = one_way(1, 4)
-    assert sampler_for(determined, "l2", 0.1).exact
-    assert not sample_noise(determined, "l2", 0.1, make_rng(1), 5).any()
-    assert sample_noise(one_way(3, 3), "l1", 0.1, make_rng(1), 0).shape == (0, 3, 3)
-
-
 test_bad_arguments_are_named = refused(
     ({"law": "l3"}, ValueError, "law must be one of 'l1', 'l2', 'gaussian', got 'l3'"),
     ({"method": "best"}, ValueError, "method must be one of 'auto', 'exact', 'mcmc', got 'best'"),
@@ -117,15 +115,12 @@ test_bad_arguments_are_named = refused(
 )
 
 
-CHAINED = [
-    (case, *law) for case in ("3x3", "totals", "general") for law in (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
-]
+RATES = (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
+CHAINED = [(case, *law) for case in ("3x3", "totals", "general") for law in RATES] + [("3x3x3", "l1", 0.8)]
 
 
 # Ten tests at LEVEL. The chains are 40 sweeps or longer; their autocorrelation time is about 4, so the start is forgotten to 1e-4.
-@pytest.mark.parametrize(
-    ("case", "law", "scale"), [*CHAINED, ("3x3x3", "l1", 0.8)]
-)  # the last has vectors of length 8 or more
+@pytest.mark.parametrize(("case", "law", "scale"), CHAINED)
 def test_the_chain_follows_the_law(case, law, scale, make_rng):
     (invariants, reach), size = CASES[case], 700 if case == "3x3x3" else 1500
     draws = sample_noise(invariants, law, scale, make_rng(len(case)), size, "mcmc", 40).reshape(size, -1)
@@ -142,16 +137,10 @@ def test_extreme_scales_do_not_break_the_chain(scale, make_rng):
     assert size == 0 if scale > 1 else abs(size * scale - 4.0) < 5 * 2.0 / np.sqrt(200)
 
 
-INVARIANTS = [
-    one_way(4, 5),
-    two_way_margins(3, 4, 5),
-    Invariants([Totals(LABELLED, by=["state", "sex"]), Margins(LABELLED, ["county"])]),
-    BLOCKS,
-    GENERAL,
-]
+COUNTIES = Invariants([Totals(LABELLED, by=["state", "sex"]), Margins(LABELLED, ["county"])])
 
 
-@pytest.mark.parametrize("invariants", INVARIANTS, ids=repr)
+@pytest.mark.parametrize("invariants", [one_way(4, 5), two_way_margins(3, 4, 5), COUNTIES, BLOCKS, GENERAL], ids=repr)
 def test_rounded_noise_is_on_the_lattice_and_near_and_moves_along_with_it(invariants, rng):
     noise = invariants.project(30 * rng.normal(size=(50, *invariants.frame.shape)))
     rounded = integers.round_to_lattice(noise, invariants)
@@ -161,8 +150,7 @@ def test_rounded_noise_is_on_the_lattice_and_near_and_moves_along_with_it(invari
     assert np.median(np.abs(rounded - noise)) < 0.5
     basis = kernel_basis(invariants).toarray()
     shift = (rng.integers(-9, 10, size=len(basis)) @ basis).reshape(invariants.frame.shape)
-    moved = integers.round_to_lattice(noise[0] + shift, invariants)
-    np.testing.assert_array_equal(moved, rounded[0] + shift)
+    np.testing.assert_array_equal(integers.round_to_lattice(noise[0] + shift, invariants), rounded[0] + shift)
 
 
 K = np.arange(-300, 301)

@@ -84,7 +84,7 @@ def test_parts_and_copies():
 
 
 def test_large_lattices_are_refused_at_once():
-    for invariants in (one_way(5, 5), one_way(20, 30), one_way(4, 5)):
+    for invariants in (one_way(20, 30), one_way(4, 5)):
         assert series_of(invariants, theta_series) is None
     for invariants in (one_way(4, 4), one_way(5, 5), one_way(30, 40), two_way_margins(4, 4, 4)):
         assert l1_log_sum(invariants, 1.0) is None
