@@ -33,8 +33,7 @@ def test_logp_and_gradient(name):
         expected = law.log_each(y, mu)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
         # Finite differences of the law without PyMC, away from kinks: where mu is a value, a bound or a half-integer.
-        smooth = np.isfinite(expected) & np.isin(mu, [-3.3, 0.45, 4.9, 7.2])
-        h = 1e-6
+        smooth, h = np.isfinite(expected) & np.isin(mu, [-3.3, 0.45, 4.9, 7.2]), 1e-6
         with np.errstate(invalid="ignore"):
             slope = (law.log_each(y, mu + h) - law.log_each(y, mu - h)) / (2 * h)
         np.testing.assert_allclose(by_mu[smooth], slope[smooth], rtol=1e-5, atol=1e-7)

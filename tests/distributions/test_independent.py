@@ -56,8 +56,7 @@ def test_mass_and_cdf(compiled, scale):
 
 def test_gradients_are_those_of_differences_and_finite(compiled):
     kind, dtype, values, slopes = compiled
-    step = 1e-6
-    mu = np.array([0.3, -4.2, 2.7, 1.45] if dtype == "float64" else [0, -4, 2, 1], dtype=dtype)
+    step, mu = 1e-6, np.array([0.3, -4.2, 2.7, 1.45] if dtype == "float64" else [0, -4, 2, 1], dtype=dtype)
     value = np.array([2.0, -5.0, 2.0, 1.0])
     moves = [(step, 0.0), (0.0, step)] if dtype == "float64" else [(0, step)]
     for scale in [0.3, 0.45, 0.7, 3.0, 20.0]:
@@ -142,8 +141,7 @@ def test_density_distribution_and_draws_of_tulap():
 
 
 def test_generic_canonical_noise():
-    law = COIN.canonical_noise()
-    rv = distributions.CanonicalNoise.dist(mu=[0.0, 1.0], tradeoff=COIN)
+    law, rv = COIN.canonical_noise(), distributions.CanonicalNoise.dist(mu=[0.0, 1.0], tradeoff=COIN)
     np.testing.assert_allclose(pm.logp(rv, [0.3, 2.7]).eval(), law.logpdf([0.3, 1.7]), rtol=1e-12)
     draws = pm.draw(distributions.CanonicalNoise.dist(mu=2.0, tradeoff=COIN, size=3000), random_seed=2)
     assert kstest(draws - 2.0, law.cdf).pvalue > 1e-4

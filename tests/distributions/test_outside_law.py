@@ -66,8 +66,7 @@ def test_a_law_has_a_distribution_without_any_other_line():
 
 
 def test_log_mass_against_brute_force(outside):
-    epsilon, value = pt.scalar("epsilon"), pt.lvector("value")
-    make = outside.LatticeMaximumNoise.dist
+    epsilon, value, make = pt.scalar("epsilon"), pt.lvector("value"), outside.LatticeMaximumNoise.dist
     known, unknown = make(CENTRE, 0.7, invariants=TOTAL), make(CENTRE, epsilon, invariants=TOTAL)
     graphs = [pm.logp(known, value), pm.logp(unknown, value)]
     evaluate = pytensor.function([value, epsilon], [*graphs, pt.grad(graphs[1], epsilon)])
@@ -87,8 +86,7 @@ def test_log_mass_against_brute_force(outside):
 
 def test_in_a_model(outside):
     with pm.Model() as model:
-        epsilon = pm.HalfNormal("epsilon")
-        x = pm.Poisson("x", 5.0, shape=3)
+        epsilon, x = pm.HalfNormal("epsilon"), pm.Poisson("x", 5.0, shape=3)
         outside.LatticeMaximumNoise("noisy", x, epsilon, invariants=TOTAL, observed=CENTRE)
     assert "noisy ~ LatticeMaximum(x, epsilon)" in model.str_repr()
     point = {"epsilon_log__": np.log(0.7), "x": OTHER}

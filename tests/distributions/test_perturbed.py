@@ -34,8 +34,7 @@ def model():
 
 def test_log_mass_given_free_counts(model):
     """By hand: 31 becomes 30 with probability 2/3, 43 becomes 45 with 1/3; 30 and 45 stay; 4 and 33 become neither."""
-    logp = model.compile_logp(vars=[model["published"]], sum=False)
-    point = model.initial_point()
+    logp, point = model.compile_logp(vars=[model["published"]], sum=False), model.initial_point()
     assert point["x"].tolist() == [4, 4]
     for counts, expected in (
         ([31, 43], np.log([2 / 3, 1 / 3])),
@@ -110,8 +109,7 @@ def test_a_model_is_pickled_and_its_random_variable_compared_by_the_law():
     with pm.Model() as model:
         count = pm.Poisson("count", 9.0)
         distributions.RandomRounding("published", count, base=3, observed=12)
-    again = pickle.loads(cloudpickle.dumps(model))
-    point = {"count": np.array(11)}
+    again, point = pickle.loads(cloudpickle.dumps(model)), {"count": np.array(11)}
     assert again.compile_logp()(point) == model.compile_logp()(point)
     one, other, third = (variable(noise.RandomRounding(base), 4).owner.op for base in (3, 3, 5))
     assert one == other

@@ -233,8 +233,7 @@ def test_in_a_model():
     table, other = two_tables("lattice l1", SUM)
     own, vertices = moves(2, 3)
     with pm.Model(coords=SUM.frame.coords) as model:
-        x = pm.Poisson("x", 5.0, dims=("d0", "d1"))
-        sigma = pm.HalfNormal("sigma", 2.0)
+        x, sigma = pm.Poisson("x", 5.0, dims=("d0", "d1")), pm.HalfNormal("sigma", 2.0)
         d.ProjectedGaussian("free", x, sigma, invariants=SUM, dims=("d0", "d1"))
         d.LatticeLaplace("whole", x, 0.5, invariants=SUM, observed=other, dims=("d0", "d1"))
         d.KNorm("hull", x, 2.0, vertices=vertices, invariants=own, observed=other.astype(float))

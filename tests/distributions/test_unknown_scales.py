@@ -85,8 +85,7 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name):
     """Between scales it changes by as much as the law says; the step method takes it as the table says."""
     own = example_of(name)
     model = model_of(own)
-    log_noise = model.compile_logp(vars=[model["noisy"]])
-    point = model.initial_point() | {"x": TABLE}
+    log_noise, point = model.compile_logp(vars=[model["noisy"]]), model.initial_point() | {"x": TABLE}
     found = [float(log_noise({**point, "factor_interval__": np.array(np.log((f - 0.5) / (2.0 - f)))})) for f in FACTORS]
     exact = [at(own.law, f).logp(own.values, own.location, own.kept) for f in FACTORS]
     if own.law.name != "conventional-rounding":  # nothing in it is by chance

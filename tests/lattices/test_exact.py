@@ -23,8 +23,7 @@ from tests.lattices.oracles import CASES, assert_follows, assert_mass, labels, l
 
 @pytest.mark.parametrize(("columns", "epsilon", "reach"), [(2, 0.25, 90), (3, 0.3, 60), (4, 1.0, 18)])
 def test_the_mass_of_two_rows_and_its_bound(columns, epsilon, reach, rng):
-    rows = lattice_points(np.ones((1, columns), dtype=np.int64), reach)
-    plan = ways.two_way(3, columns, epsilon)
+    rows, plan = lattice_points(np.ones((1, columns), dtype=np.int64), reach), ways.two_way(3, columns, epsilon)
     zero = np.exp(-2 * epsilon * np.abs(rows).sum(axis=1)).sum()
     assert plan.log_zero == pytest.approx(np.log(zero), abs=1e-9)
     scratch = np.zeros(len(plan.sines))
@@ -146,8 +145,7 @@ def sparse(state, mass, order, sign, row, _):
     [(fixed.compose, 5, 3), (fixed.compose, 2, 5), (sparse, 5, 3), (sparse, 2, 5), (sparse, 7, 2)],
 )
 def test_compositions_are_uniform(compose, mass, cells, make_rng):
-    state = seed_state(make_rng(mass))
-    draws = np.zeros((4000, cells), dtype=np.int64)
+    state, draws = seed_state(make_rng(mass)), np.zeros((4000, cells), dtype=np.int64)
     for row in draws:
         compose(state, mass, np.arange(cells), 1, row, fixed.scratch(cells))
     listed = np.array([c for c in product(range(mass + 1), repeat=cells) if sum(c) == mass])
@@ -156,8 +154,7 @@ def test_compositions_are_uniform(compose, mass, cells, make_rng):
 
 # One test at LEVEL. A large bit map: places beyond the first word, and the last word half full.
 def test_a_composition_of_a_large_mass_is_uniform_in_each_part(make_rng):
-    state, mass = seed_state(make_rng(62)), 200
-    draws = np.zeros((5000, 3), dtype=np.int64)
+    state, mass, draws = seed_state(make_rng(62)), 200, np.zeros((5000, 3), dtype=np.int64)
     for row in draws:
         fixed.compose(state, mass, np.array([2, 0, 1]), -1, row, fixed.scratch(3))
     assert np.all(draws.sum(axis=1) == -mass)
@@ -172,8 +169,7 @@ def test_blocks_and_free_cells_are_independent(epsilon, make_rng):
     draws = fixed.draw_fixed_sums(blocks, epsilon, make_rng(4), 10_000)
     assert not draws[:, 4].any()
     matrix = np.array([blocks == b for b in (0, 1)]).astype(np.int64)[:, [0, 1, 2, 3, 5, 6]]
-    kept = np.delete(draws, 4, axis=1)
-    points = lattice_points(matrix, 6 if epsilon < 1 else 4)
+    kept, points = np.delete(draws, 4, axis=1), lattice_points(matrix, 6 if epsilon < 1 else 4)
     log_sums = fixed.log_normaliser(3, epsilon) + fixed.log_normaliser(2, epsilon)
     assert_mass(kept, points, np.exp(-epsilon * np.abs(points).sum(axis=1) - log_sums) * np.tanh(epsilon / 2))
 
@@ -223,8 +219,7 @@ def test_the_triangle_orthogonalises_a_basis_of_the_lattice(invariants):
 
 
 def test_squared_lengths_of_margins_in_closed_form():
-    harmonic = np.cumsum(1 / np.arange(1, 20))
-    found = planes.gram_schmidt(one_way(6, 4))
+    harmonic, found = np.cumsum(1 / np.arange(1, 20)), planes.gram_schmidt(one_way(6, 4))
     assert (found.lengths**2).sum() == pytest.approx((5 + harmonic[4]) * (3 + harmonic[2]))
     assert planes.gram_schmidt(one_way(4, 4)).reach == pytest.approx(2.417, abs=5e-4)
     matrix = np.random.default_rng(1).integers(1, 4, (2, 300))  # too large
@@ -258,8 +253,7 @@ def test_the_mass_around_a_centre(sigma):
 @pytest.mark.parametrize("case", ["3x3", "3x3x3", "totals", "general", "skewed"])
 def test_klein_and_nearest_planes_follow_the_law(case, make_rng):
     invariants, reach = CASES.get(case, (SKEWED, 16))
-    lattice, size = planes.gram_schmidt(invariants), 8000
-    sigma = {"skewed": 1.8, "3x3x3": 0.8}.get(case, 0.6)
+    lattice, size, sigma = planes.gram_schmidt(invariants), 8000, {"skewed": 1.8, "3x3x3": 0.8}.get(case, 0.6)
     draws, tries = planes.draw_klein(lattice, sigma, make_rng(2), size)
     assert_follows(draws, invariants.matrix.toarray(), reach, "gaussian", sigma)
     # The bound is on the worst piece; tries count all pieces.

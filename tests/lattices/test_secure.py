@@ -43,8 +43,7 @@ def fits(draws, log_mass):
     support = np.arange(min(draws) - 1, max(draws) + 2)
     expected = len(draws) * np.exp(log_mass(support))
     common = expected >= 10
-    low, high = support[common].min(), support[common].max()
-    inside = [draws.count(int(k)) for k in support[common]]
+    low, high, inside = support[common].min(), support[common].max(), [draws.count(int(k)) for k in support[common]]
     observed = [sum(k < low for k in draws), *inside, sum(k > high for k in draws)]
     tail = (len(draws) - expected[common].sum()) / 2.0
     return chi_square_pvalue(observed, [tail, *expected[common], tail], least=0.0) > LEVEL
@@ -82,8 +81,7 @@ def test_fractions_stay_fractions(monkeypatch):
         raise AssertionError("a fraction was rounded")
 
     monkeypatch.setattr(Fraction, "__float__", refuse)
-    bits = Counted(6)
-    rate = Fraction(0.192)
+    bits, rate = Counted(6), Fraction(0.192)
     assert sum(secure.zero_sum_laplace(bits, 20, rate)) == 0
     assert sum(secure.zero_sum_gaussian(bits, 5, rate)) == 0
     assert bits.used > 500
@@ -122,8 +120,7 @@ def test_more_bits_are_asked_for_where_the_first_do_not_tell():
 
 
 def test_compositions_are_uniform():
-    bits = Counted(10)
-    seen = {}
+    bits, seen = Counted(10), {}
     for _ in range(4000):
         parts = tuple(secure._composition(bits, 4, 3))
         assert sum(parts) == 4

@@ -98,8 +98,7 @@ THETA = {"3x3": (one_way(3, 3), 8), "2x2x2": (one_way(2, 2, 2), 9), "general": (
 @pytest.mark.parametrize("name", THETA)
 def test_both_sides_of_the_switch_against_enumeration(name):
     invariants, reach = THETA[name]
-    series = series_of(invariants, theta_series)
-    points = lattice_points(invariants.matrix.toarray(), reach)
+    series, points = series_of(invariants, theta_series), lattice_points(invariants.matrix.toarray(), reach)
     squares = (points**2).sum(axis=1)
     assert 0.4 < series.switch < 1.0
     for sigma in (0.1, 0.4, 0.999 * series.switch, series.switch, 1.0):
@@ -109,8 +108,7 @@ def test_both_sides_of_the_switch_against_enumeration(name):
 
 def test_the_volume_of_a_cell():
     # Of the lattice of 3 x 3 x 3 tables with all two-way margins: sqrt(det) of differences is 3**(3 * 4 / 2) = 27**2.
-    series = series_of(two_way_margins(3, 3, 3), theta_series)
-    factor = fmpz_mat([[2, -1], [-1, 2]]).det()
+    series, factor = series_of(two_way_margins(3, 3, 3), theta_series), fmpz_mat([[2, -1], [-1, 2]]).det()
     assert math.exp(2.0 * series.log_volume) == pytest.approx(int(factor) ** 12, rel=1e-10)
     expected = 8 * math.log(5.0 * math.sqrt(2.0 * math.pi)) - 6.0 * math.log(3.0)
     assert series.log_sum(5.0) == pytest.approx(expected, rel=1e-13)

@@ -25,8 +25,7 @@ class DecimalLaw:
     def __init__(self, kind: Literal["laplace", "gaussian"], mu: float, scale: float) -> None:
         with localcontext() as context:
             context.prec = 50
-            centre, width = Decimal(mu), Decimal(scale)
-            reach = int(scale * (100 if kind == "laplace" else 15)) + 5
+            centre, width, reach = Decimal(mu), Decimal(scale), int(scale * (100 if kind == "laplace" else 15)) + 5
             nearest = int(centre.to_integral_value())
             self.k = np.arange(nearest - reach, nearest + reach + 1)
             if kind == "laplace":

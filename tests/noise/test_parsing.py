@@ -132,8 +132,7 @@ def test_the_variance_that_is_stated_is_that_of_the_noise(law, variance):
 @pytest.mark.parametrize("law", [Laplace, DiscreteLaplace])
 def test_epsilon_with_sensitivity_is_what_the_noise_costs(law):
     # The largest log-ratio of the density around 0 and around a location that is `sensitivity` away.
-    made = law(epsilon=0.7, sensitivity=3)
-    reach = np.arange(-60.0, 61.0)
+    made, reach = law(epsilon=0.7, sensitivity=3), np.arange(-60.0, 61.0)
     density = made.log_mass if law is DiscreteLaplace else made.log_density
     assert np.max(density(reach) - density(reach, 3.0)) == pytest.approx(0.7, rel=1e-12)
     [row] = pure_pairs(1.0 / made.b, "l1", [DIFFERENCES["substitution"]])

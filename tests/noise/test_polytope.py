@@ -65,10 +65,8 @@ CYCLE = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
 
 def test_the_same_law_as_with_listed_vertices():
     for shape, adjacency in [((3, 3), 2), ((3, 3), 3), ((3, 4), 3), ((2, 4), 2)]:
-        margins = both_margins(*shape)
-        law, rng = SemiKNorm(0.7, adjacency), np.random.default_rng(1)
-        other = KNorm(0.7, law.hull(margins).vertices)
-        start = rng.integers(0, 9, shape)
+        margins, law, rng = both_margins(*shape), SemiKNorm(0.7, adjacency), np.random.default_rng(1)
+        other, start = KNorm(0.7, law.hull(margins).vertices), rng.integers(0, 9, shape)
         for _ in range(5):
             values = start + margins.project(rng.normal(size=shape) * 4)
             assert law.logp(values, start, margins) == pytest.approx(other.logp(values, start, margins), rel=1e-9)

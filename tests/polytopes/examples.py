@@ -37,8 +37,7 @@ def moves(rows: int, columns: int) -> tuple[Invariants, Floats]:
 
 def substitutions(cells: int) -> tuple[Invariants, Floats]:
     """All differences of two cells with a fixed total: the root polytope."""
-    invariants = Invariants(Totals({"cell": range(cells)}))
-    units = np.eye(cells)
+    invariants, units = Invariants(Totals({"cell": range(cells)})), np.eye(cells)
     pairs = [units[i] - units[j] for i, j in combinations(range(cells), 2)]
     return invariants, invariants.coordinates(np.array(pairs))
 

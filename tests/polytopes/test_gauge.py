@@ -55,8 +55,7 @@ SLOW = pytest.param(4, 866, 68048, 127.7, marks=pytest.mark.slow)  # Qhull needs
 def test_hull_of_the_moves_of_square_tables(size, facets, cones, square):
     # Figures of a separate computation: facets, n! vol K in a lattice basis, and mean squares of draws, to a few thousandths.
     _, vertices = moves(size, size)
-    hull = SymmetricHull(vertices)
-    n = (size - 1) ** 2
+    hull, n = SymmetricHull(vertices), (size - 1) ** 2
     assert (hull.dimension, len(vertices)) == (n, math.comb(size, 2) ** 2)
     assert 2 * len(hull.boundary.forms) == facets
     determinant = size ** (size - 1)  # of a lattice basis of tables with zero margins, in orthonormal coordinates
@@ -90,8 +89,7 @@ def test_generic_points_doubled_vertices_and_units():
     rng = np.random.default_rng(2)
     vertices = rng.normal(size=(40, 5))
     hull = SymmetricHull(vertices)
-    doubled = SymmetricHull(np.concatenate([vertices, -vertices, 0.3 * vertices, np.zeros((1, 5))]))
-    v = points(5)
+    doubled, v = SymmetricHull(np.concatenate([vertices, -vertices, 0.3 * vertices, np.zeros((1, 5))])), points(5)
     assert doubled.gauge(v) == pytest.approx(hull.gauge(v), rel=1e-12)
     assert volume(doubled) == pytest.approx(volume(hull), rel=1e-10)
     assert Programs(vertices).gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
@@ -100,8 +98,7 @@ def test_generic_points_doubled_vertices_and_units():
 def test_hulls_compare_and_travel_by_their_vertices():
     _, vertices = moves(3, 3)
     hull = SymmetricHull(vertices)
-    _ = hull.boundary
-    other = pickle.loads(pickle.dumps(hull))
+    _, other = hull.boundary, pickle.loads(pickle.dumps(hull))
     assert (other, hash(other)) == (hull, hash(hull))
     assert "boundary" not in other.__dict__  # it is found again, and takes no room
     assert hull != SymmetricHull(2 * vertices)

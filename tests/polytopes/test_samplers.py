@@ -72,8 +72,7 @@ def test_radii_and_second_moments(sampler, case):
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / epsilon).cdf).pvalue > LEVEL
     # Second moments of the triangulation, in all coordinates; 5.3 standard errors are a level below 1e-5 for each of
     # at most 28 products.
-    expected = hull.second_moment / epsilon**2
-    products = draws[:, :, None] * draws[:, None, :]
+    expected, products = hull.second_moment / epsilon**2, draws[:, :, None] * draws[:, None, :]
     error = products.std(axis=0) / np.sqrt(size)
     assert np.max(np.abs(products.mean(axis=0) - expected) / error) < 5.3
     assert np.max(np.abs(draws.mean(axis=0)) / draws.std(axis=0)) < 5.3 / np.sqrt(size)
@@ -116,8 +115,7 @@ def test_l1_proposals_of_blocks():
 
 @pytest.mark.parametrize("shape", [(2, 2), (2, 4), (4, 3), (5, 5)])
 def test_l1_proposals_of_tables(shape):
-    invariants = both_margins(*shape)
-    size, rate = 10_000, 0.6
+    invariants, size, rate = both_margins(*shape), 10_000, 0.6
     draws = proposal_for(invariants).draw(rate, np.random.default_rng(2), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
     length = np.abs(draws).sum(axis=1)

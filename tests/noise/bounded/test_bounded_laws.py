@@ -37,8 +37,7 @@ def by_definition(law, mu):
     s = float(law.scale)
     k = np.arange(np.floor(mu - 60 * s) - 60, np.ceil(mu + 60 * s) + 61)
     energy = np.abs(k - mu) / s if "laplace" in law.name else 0.5 * ((k - mu) / s) ** 2
-    p = probabilities(-energy)
-    low, high = max(law.lower, k[0]), min(law.upper, k[-1])
+    p, low, high = probabilities(-energy), max(law.lower, k[0]), min(law.upper, k[-1])
     values = np.arange(low, high + 1)
     if law.has_atoms:
         mass = np.bincount((np.clip(k, low, high) - low).astype(int), weights=p, minlength=len(values))
@@ -264,8 +263,7 @@ def _inner_moments(free, scale, low, high, mu):
 @pytest.mark.parametrize(("mu", "high"), [(0.3, 25_000), (-40.0, 30_000), (40_000.0, 30_000)])
 def test_long_sums_are_right_to_the_lastarb(free, mu, high):
     """Sums of more than 20,000 terms, which are integrals with a correction, against all terms added up."""
-    scale = 4000.0
-    k = np.arange(high + 1.0)
+    scale, k = 4000.0, np.arange(high + 1.0)
     mass = probabilities(-np.abs(k - mu) / scale if free is DiscreteLaplace else -0.5 * ((k - mu) / scale) ** 2)
     bias, square = _inner_moments(free, scale, 0, high, mu)
     assert bias == pytest.approx(float(mass @ (k - mu)), rel=1e-10, abs=1e-9)
@@ -305,8 +303,7 @@ def test_draws_follow_the_law(kind, scale, bounds, mu):
     edges = edges[(edges >= law.lower) & (edges < law.upper)]
     groups = np.searchsorted(edges, drawn.ravel(), side="left")  # (edge_i-1, edge_i]
     expected = np.diff(np.concatenate([[0.0], law.cdf(edges, mu), [1.0]]))
-    possible = np.where(expected > 1e-12, expected, 0.0)
-    observed = np.bincount(groups, minlength=len(expected))
+    possible, observed = np.where(expected > 1e-12, expected, 0.0), np.bincount(groups, minlength=len(expected))
     assert chi_square_pvalue(observed, possible * drawn.size, least=0.0) > 1e-4
 
 
@@ -350,7 +347,6 @@ test_what_is_refused = refused(
 
 def test_tails_keep_their_digits_next_to_a_bound():
     """By the formula, at a location at the bound that the value is next to."""
-    law = TruncatedLaplace(1.0, (0.0, 1.0))
-    expected = np.log(np.expm1(-1e-9) / np.expm1(-1.0))
+    law, expected = TruncatedLaplace(1.0, (0.0, 1.0)), np.log(np.expm1(-1e-9) / np.expm1(-1.0))
     assert law.log_cdf(1e-9, 0.0) == pytest.approx(expected, rel=1e-14)
     assert law.log_sf(1.0 - 2.0**-40, 1.0) == pytest.approx(np.log(np.expm1(-(2.0**-40)) / np.expm1(-1.0)), rel=1e-14)

@@ -17,8 +17,7 @@ def test_unbiased_and_consistent_for_the_parameter(kind, theta):
     errors = []
     for n in SIZES:
         b = 1.0 / (n * EPSILON)
-        law, s = kind(b, (0.0, 1.0)), np.arange(n + 1) / n
-        mass = stats.binom.pmf(np.arange(n + 1), n, theta)
+        law, s, mass = kind(b, (0.0, 1.0)), np.arange(n + 1) / n, stats.binom.pmf(np.arange(n + 1), n, theta)
         shift = law.bias(s)
         # What makes (a) true: the bias is below the scale at every s, and so on average over any s.
         assert np.abs(shift).max() <= (b if kind is TruncatedLaplace else b / 2) * (1 + 1e-12)
@@ -29,8 +28,7 @@ def test_unbiased_and_consistent_for_the_parameter(kind, theta):
         most = (np.sqrt(2) * b + np.sqrt(theta * (1 - theta) / n)) ** 2
         assert error <= most * (1 + 1e-12)  # Minkowski, with Proposition 2
         errors.append(error)
-        above = 1.0 - law.cdf(np.full(n + 1, theta + 0.05), s)
-        below = law.cdf(np.full(n + 1, theta - 0.05), s)
+        above, below = 1.0 - law.cdf(np.full(n + 1, theta + 0.05), s), law.cdf(np.full(n + 1, theta - 0.05), s)
         tail = float(mass @ (above + below))
         assert tail <= error / 0.05**2 + 1e-12  # Chebyshev
     assert tail < 1e-9  # (b), at the largest size

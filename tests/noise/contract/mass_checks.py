@@ -157,8 +157,7 @@ def check_cdf(example: Example, mass: Mass) -> None:
     law: Any = example.law
     if not hasattr(law, "cdf"):
         return
-    order = np.argsort(mass.values[:, 0], kind="stable")
-    ends = np.unique(np.rint(mass.values[:, 0]))
+    order, ends = np.argsort(mass.values[:, 0], kind="stable"), np.unique(np.rint(mass.values[:, 0]))
     below = [mass.mass[order][mass.values[order, 0] <= end].sum() for end in ends]
     np.testing.assert_allclose(law.cdf(ends, float(AT)), below, atol=3e-5)
 

@@ -130,8 +130,7 @@ def _simplex(example: Example) -> Mass:
 
     def bin_of(values: Floats) -> Ints:
         most = values.max(axis=1, keepdims=True)
-        top, zero = values >= most * (1.0 - 1e-12), values == 0.0
-        place = np.argsort(-values, axis=1, kind="stable")
+        top, zero, place = values >= most * (1.0 - 1e-12), values == 0.0, np.argsort(-values, axis=1, kind="stable")
         inside = 12 * (most[:, 0] > 0.6) + 4 * place[:, 0] + place[:, 1]
         face = 24 + 8 * (zero @ [1, 2, 4]) + top @ [1, 2, 4]
         return np.asarray(np.where((top.sum(axis=1) == 1) & ~zero.any(axis=1), inside, face), dtype=np.int64)

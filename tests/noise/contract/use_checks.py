@@ -76,8 +76,7 @@ def fitted(example: Example) -> Fitted:
     model = model_of(release)
     with model:
         step = FiberGibbs()
-    point = model.initial_point()
-    evaluate = model.compile_logp()
+    point, evaluate = model.initial_point(), model.compile_logp()
     logs = np.array([float(evaluate({**point, "x": table})) for table in TABLES])
     # Off the reach of bounded noise the density is a large negative number while counts are free, as off the fiber.
     logs = np.where(logs < IMPOSSIBLE, -np.inf, logs)
@@ -152,8 +151,7 @@ def check_short_run(example: Example, own: Fitted) -> None:
         return
     tree, probability = sample(own.model, draws=2000, tune=100, seed=7, step=own.step), posterior_of(log_law(example))
     assert_posterior(tree, TABLES, probability)
-    first = np.bincount(TABLES[:, 0], probability, minlength=8)
-    drawn = tree.posterior["x"].values[..., 0]
+    first, drawn = np.bincount(TABLES[:, 0], probability, minlength=8), tree.posterior["x"].values[..., 0]
     assert_close_in_variation(drawn, first, rate=1e-7, largest=0.3, what=str(example.law))
 
 

@@ -44,8 +44,7 @@ def test_mass_and_variance_against_enumeration(name, law):
         assert name == "3 x 3 margins" or getattr(law, "norm", "") == "l2"
     else:
         assert variance.reshape(-1) == pytest.approx(weights @ points**2 / weights.sum(), rel=1e-6)
-    location = np.arange(invariants.frame.size).reshape(shape)
-    likely = points[weights > 1e-200]
+    location, likely = np.arange(invariants.frame.size).reshape(shape), points[weights > 1e-200]
     for point in likely[:: max(1, len(likely) // 7)]:
         expected = math.log(weights_of(law, point[None])[0]) - normaliser
         found = law.logp(location + point.reshape(shape), location, invariants)

@@ -113,8 +113,7 @@ def test_far_tails_keep_their_digits():
     low, high = LatticeLaplace(0.5).tail(600, pair)
     assert low == pytest.approx(2.0 * math.exp(-300.0) / (1.0 + math.exp(-1.0)), rel=1e-9, abs=0.0)
     assert high == pytest.approx(low, rel=1e-9, abs=0.0)
-    wave = np.exp(2j * np.pi * np.arange(4096) / 4096)
-    x = math.exp(-1.0)
+    wave, x = np.exp(2j * np.pi * np.arange(4096) / 4096), math.exp(-1.0)
     masses = np.fft.fft(((1 - x) / (1 + x) * (1 + x * wave) / (1 - x * wave)) ** 60).real / 4096
     sums = masses[(-np.arange(4096)) % 4096] if masses[1] < 0 else masses
     many = Invariants(Totals({"c": list(range(120)), "g": ("c", [i // 2 for i in range(120)])}, by="g"))

@@ -18,8 +18,7 @@ def log_by_records(law: NoiseLaw, measured: Sequence[bdp.Measured], tables: np.n
     """The log-likelihood of each table: records are in cells, and answers with the same set of them share their perturbation."""
     matrix = np.concatenate([own.query.matrix.toarray() for own in measured])
     values = np.concatenate([own.values.reshape(-1) for own in measured])
-    known = np.concatenate([~own.unmeasured.reshape(-1) for own in measured])
-    flat = tables.reshape(len(tables), -1)
+    known, flat = np.concatenate([~own.unmeasured.reshape(-1) for own in measured]), tables.reshape(len(tables), -1)
     found = np.zeros(len(tables))
     for held in np.unique(flat > 0, axis=0):
         which = np.flatnonzero(((flat > 0) == held).all(axis=1))
@@ -45,8 +44,7 @@ def log_of_tallies(law: UnknownPerturbation, counts: Floats) -> Floats:
     if law.prior == "dirichlet":
         prior = law.concentrations
         after = np.where(prior > 0, prior + counts, 1.0)
-        each = gammaln(after) - gammaln(np.where(prior > 0, prior, 1.0))
-        totals = prior.sum(axis=-1)
+        each, totals = gammaln(after) - gammaln(np.where(prior > 0, prior, 1.0)), prior.sum(axis=-1)
         rows = gammaln(totals) - gammaln(totals + counts.sum(axis=-1))
         return np.asarray(each.sum(axis=(-1, -2)) + rows.sum(axis=-1))
     masses = np.einsum("...rd,krd->...k", counts, np.log(np.where(law.tables > 0, law.tables, 1.0)))

@@ -36,8 +36,7 @@ from tests.refusals import refused
 def test_mass_is_that_of_the_law_and_its_tails(kind, inner, mu):
     """The tails are those of 50-digit sums, also where they are about e**-100 (mu = 40, threshold 4)."""
     exact = DecimalLaw(kind, mu, float(inner.scale))
-    at = {int(k): i for i, k in enumerate(exact.k)}
-    law = Censored(inner, below=5, above=9)
+    at, law = {int(k): i for i, k in enumerate(exact.k)}, Censored(inner, below=5, above=9)
     found = law.log_each([4, 5, 6, 9, 10], mu)
     expected = [exact.log_cdf[at[4]], *(exact.log_mass[at[k]] for k in (5, 6, 9)), exact.log_sf[at[9]]]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
@@ -185,8 +184,7 @@ LAWS = [
 @pytest.mark.parametrize("below", [1, 3, 7])
 @pytest.mark.parametrize("law", LAWS)
 def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
-    coded = censored_counts(law, below)
-    last = int(min(law.transitions.largest_count, 60))
+    coded, last = censored_counts(law, below), int(min(law.transitions.largest_count, 60))
     for x in range(last + 1):
         y = np.arange(-20, x + 80)
         plain = np.exp(law.log_each(y, x))

@@ -99,8 +99,7 @@ def test_the_posterior_of_two_cells_and_their_total(values, apart):
     assert step.tables[0].exact_conditional
     logs = stats.poisson.logpmf(PAIRS, PRIOR).sum(axis=1)
     logs = logs + log_by_records(LAW, [own for part in releases for own in part], PAIRS)
-    possible = np.isfinite(logs)
-    tree = sample(model, draws=1500, tune=100, seed=3, step=step)
+    possible, tree = np.isfinite(logs), sample(model, draws=1500, tune=100, seed=3, step=step)
     drawn = tree.posterior["x"].values.reshape(-1, 2)
     assert {tuple(own) for own in drawn} <= {tuple(own) for own in PAIRS[possible]}
     none, mean, deviation = CASES[values]
@@ -114,8 +113,7 @@ def test_the_posterior_of_two_cells_and_their_total(values, apart):
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
-    labels = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
-    rng = np.random.default_rng(11)
+    labels, rng = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}, np.random.default_rng(11)
     truth = np.array([[2, 0, 0], [0, 3, 1]])
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
     measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
@@ -123,8 +121,7 @@ def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
     density = model.compile_logp(vars=model.observed_RVs)
     tables = np.maximum(truth + rng.integers(-1, 2, size=(200, 2, 3)), 0)
     tables[:100] *= rng.integers(0, 2, size=(100, 2, 3))
-    expected = log_by_records(LAW, measured, tables)
-    found = np.array([density({"x": own}) for own in tables])
+    expected, found = log_by_records(LAW, measured, tables), np.array([density({"x": own}) for own in tables])
     assert 3 <= np.isfinite(expected).sum() < len(tables)
     np.testing.assert_allclose(found[np.isfinite(expected)], expected[np.isfinite(expected)], rtol=1e-9)
     assert np.all(found[~np.isfinite(expected)] < -9e5)  # the constant of tables off the fiber, see OFF_FIBER
@@ -133,8 +130,7 @@ def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
 def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records():
     labels = {"sex": ["f", "m"], "age": ["young", "old"]}
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
-    table = np.array([[6, 0], [0, 7]])
-    rng = np.random.default_rng(2)
+    table, rng = np.array([[6, 0], [0, 7]]), np.random.default_rng(2)
     drawn = np.array(
         [np.concatenate([own.reshape(-1) for own in LAW.draw_answers(rng, queries, table)]) for _ in range(1500)]
     )
@@ -157,8 +153,7 @@ def test_a_cell_that_is_exactly_empty_makes_two_answers_one():
         bdp.Release.from_published(SEX, [cells, bdp.Measured(bdp.Totals(SEX), 6, LAW)], empty)
     with pytest.warns(bdp.consistency.CountedOnceWarning, match="grand total"):
         model = model_of(SEX, [[cells, bdp.Measured(bdp.Totals(SEX), 5, LAW)]], pm.Poisson.dist(PRIOR), empty)
-    tree = sample(model, draws=2000, tune=100, seed=3)
-    tables = PAIRS[PAIRS[:, 1] == 0]
+    tree, tables = sample(model, draws=2000, tune=100, seed=3), PAIRS[PAIRS[:, 1] == 0]
     logs = stats.poisson.logpmf(tables[:, 0], 5.0) + log_by_records(LAW, [cells], tables)
     assert_posterior(tree, tables[np.isfinite(logs)], posterior_of(logs[np.isfinite(logs)]))
 
@@ -168,8 +163,7 @@ def test_sparse_tables_with_all_margins(seed):
     """2 x 2 x 2 cells of which most are empty: classes merge and part in nearly every move. Also with other terms in the model."""
     labels, rng = {key: ["0", "1"] for key in "abc"}, np.random.default_rng(seed)
     margins = bdp.Margins(labels, ["a", "b"], ["b", "c"], ["a", "c"], ["a"], ["b"], ["c"])
-    queries = [bdp.Identity(labels), margins, bdp.Totals(labels)]
-    truth = rng.binomial(3, 0.2, size=(2, 2, 2))
+    queries, truth = [bdp.Identity(labels), margins, bdp.Totals(labels)], rng.binomial(3, 0.2, size=(2, 2, 2))
     measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
     model = model_of(labels, [measured], pm.Binomial.dist(3, 0.2))
     with model:

@@ -38,8 +38,7 @@ def lengths(tables, norm):
 def test_normalisers_and_draws(space, norm):
     own, rng = SPACES[space], np.random.default_rng(7)
     law, n = SubspaceNorm(0.5, norm), own.dimension
-    found = law.log_normaliser(own)
-    directions = rng.normal(size=(40_000, n))
+    found, directions = law.log_normaliser(own), rng.normal(size=(40_000, n))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     powers = lengths(own.from_coordinates(directions), norm) ** -float(n)
     sphere = math.lgamma(n) + math.log(2 * math.pi ** (n / 2) / math.gamma(n / 2)) + n * math.log(2.0)
@@ -68,9 +67,7 @@ def test_normalisers_and_draws(space, norm):
 
 
 def test_density_by_hand():
-    own = both_margins(3, 3)
-    move = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
-    start = np.arange(9).reshape(3, 3)
+    own, move, start = both_margins(3, 3), np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]]), np.arange(9).reshape(3, 3)
     for norm, size in [("l1", 4.0), ("l2", 2.0), ("linf", 1.0)]:
         law = SubspaceNorm(0.7, norm)
         top = law.logp(start, start, own)
