@@ -87,7 +87,6 @@ CASES = [
     }.items()
     for own in spaces
 ]
-SCALES = (0.3, 1.99999, 2.0, 40.0)
 
 
 def two_tables(name, own):
@@ -106,7 +105,7 @@ def test_log_density_and_gradients(name, own):
     scale, mu = pt.scalar("scale"), pt.tensor("mu", dtype="float64", shape=table.shape)
     logp = pm.logp(make(name, mu, scale, own), other)
     evaluate = pytensor.function([mu, scale], [logp, *pt.grad(logp, [mu, scale])])
-    for value in SCALES:
+    for value in (0.3, 1.99999, 2.0, 40.0):
         found, _, by_scale = evaluate(table, value)
         assert found == pytest.approx(law(name, value, own).logp(other, table, own), rel=1e-9, abs=1e-12)
         step = 1e-6 * value
@@ -115,11 +114,9 @@ def test_log_density_and_gradients(name, own):
     # Off the subspace, where no two cells are equally far off: norms have derivatives there.
     tilted = table + 0.1 * np.random.default_rng(3).normal(size=table.shape)
     by_mu = evaluate(tilted, 0.7)[1]
-    for index in list(np.ndindex(table.shape))[:5]:
-        step = np.zeros(table.shape)
-        step[index] = 1e-6
-        slope = (evaluate(tilted + step, 0.7)[0] - evaluate(tilted - step, 0.7)[0]) / 2e-6
-        assert by_mu[index] == pytest.approx(slope, rel=1e-4, abs=1e-5)
+    steps = 1e-6 * np.eye(table.size)[:5].reshape(-1, *table.shape)
+    slopes = [(evaluate(tilted + own, 0.7)[0] - evaluate(tilted - own, 0.7)[0]) / 2e-6 for own in steps]
+    assert by_mu.reshape(-1)[:5] == pytest.approx(np.array(slopes), rel=1e-4, abs=1e-5)
     np.testing.assert_allclose(evaluate(other, 0.7)[1], np.zeros(table.shape), atol=1e-12)
 
 
@@ -139,12 +136,13 @@ def test_constants_batches_and_tables_off_the_subspace(name, own):
     assert law(name, 0.7, own).logp(other, beside, own) == -math.inf
 
 
+CONSTANT = r"(epsilon|sigma) must be a constant here.*neither a closed form nor.*16"
+
+
 @pytest.mark.parametrize("name", ["lattice l1", "lattice l2", "lattice gaussian"])
 def test_an_unknown_scale_needs_a_normaliser(name):
     zero, large = np.zeros((9, 9), dtype=int), all_margins(9, 9)
-    with pytest.raises(
-        NotImplementedError, match=r"(epsilon|sigma) must be a constant here.*neither a closed form nor.*16"
-    ):
+    with pytest.raises(NotImplementedError, match=CONSTANT):
         make(name, zero, pt.scalar(), large)
     assert np.isfinite(pm.logp(make(name, zero, 0.7, large), zero.astype(float)).eval())
 

@@ -1,7 +1,4 @@
-"""The scale of every noise law as a variable of the model: its likelihood with all constants, what the kernel takes, posteriors.
-
-`HOW` says law by law what may be unknown; docs/how-to/unknown-noise.md shows the same table.
-"""
+"""The scale of every noise law as a variable of the model: its likelihood with all constants, and what the kernel takes."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""Draws by integers only: rational laws from random bits, and noise of fixed totals.
-
-A right sampler fails one test in ten thousand; the bits have seeds."""
+"""Draws by integers only: rational laws from random bits (seeded; a right sampler fails 1 test in 10,000), noise of fixed totals."""
 
 import ast
 import inspect

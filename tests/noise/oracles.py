@@ -7,16 +7,13 @@ from decimal import Decimal, localcontext
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Margins
 from tests.comparison.chi_square import draws_pvalue
+from tests.comparison.enumeration import Floats, Ints
 from tests.comparison.enumeration import lattice_points as vectors_of
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 class DecimalLaw:

@@ -1,9 +1,7 @@
 """One contract for all noise laws, driven by their registry: a new law is under test by existing.
 
-The mass of a law is summed from its `logp` by plain arithmetic (`contract/masses.py`) and compared with its PyMC
-distribution, its draws, its moments, its distribution function, its picture and its description (`contract/mass_checks.py`);
-then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions and tests make
-of it (`contract/use_checks.py`).
+Its mass is summed from `logp` (`contract/masses.py`) and compared with all that is said of the law (`contract/mass_checks.py`); then
+what is made of a release with it (`contract/use_checks.py`).
 """
 
 from functools import cache

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Margins, Totals
-
-type Floats = npt.NDArray[np.float64]
+from tests.comparison.enumeration import Floats
 
 
 class Programs(SymmetricHull):

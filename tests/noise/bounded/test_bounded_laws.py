@@ -9,26 +9,24 @@ import pytest
 from flint import arb
 from scipy import stats
 
-from bayesdp.noise import (
-    BoundaryInflatedDiscreteGaussian,
-    BoundaryInflatedDiscreteLaplace,
-    BoundaryInflatedGaussian,
-    BoundaryInflatedLaplace,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    NoiseLaw,
-    TruncatedDiscreteLaplace,
-    TruncatedGaussian,
-    TruncatedLaplace,
-    parse_law,
-)
+from bayesdp import noise
+from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw, parse_law
 from bayesdp.noise.bounded.base import sums_within
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities
 from tests.refusals import refused
 
-CONTINUOUS = [TruncatedLaplace, BoundaryInflatedLaplace, TruncatedGaussian, BoundaryInflatedGaussian]
-DISCRETE = [TruncatedDiscreteLaplace, BoundaryInflatedDiscreteLaplace, BoundaryInflatedDiscreteGaussian]
+CONTINUOUS = [
+    noise.TruncatedLaplace,
+    noise.BoundaryInflatedLaplace,
+    noise.TruncatedGaussian,
+    noise.BoundaryInflatedGaussian,
+]
+DISCRETE = [
+    noise.TruncatedDiscreteLaplace,
+    noise.BoundaryInflatedDiscreteLaplace,
+    noise.BoundaryInflatedDiscreteGaussian,
+]
 INF = np.inf
 
 
@@ -117,28 +115,6 @@ def test_moments_are_those_of_quadrature_and_density_atoms_and_tails_agree(kind,
     assert not np.isfinite(low) or law.cdf(low, mu) == pytest.approx(np.exp(atoms[0]), rel=1e-9)
 
 
-def test_propositions_1_and_2():
-    b, low, high = 0.7, -1.0, 2.0
-    s = np.linspace(low, high, 31)
-    p1, p2 = 0.5 * np.exp((low - s) / b), 0.5 * np.exp((s - high) / b)
-    z = 1 - p1 - p2
-    cut = ((b - low + s) * p1 - (b + high - s) * p2) / z  # Equation (6), and (7) below
-    # Appendix B prints half of this and s**2 + (c0**2)/2 - s c0 in place of (s - c0)**2
-    square = 2 * b * ((s - low) * p1 + (high - s) * p2) + (s - low) ** 2 * p1 + (high - s) ** 2 * p2
-    clipped = 2 * b**2 * z + 2 * b * ((low - s) * p1 + (s - high) * p2)
-    for kind, bias, mse in (
-        (TruncatedLaplace, cut, 2 * b**2 - square / z),
-        (BoundaryInflatedLaplace, b * (p1 - p2), clipped),
-    ):
-        law = kind(b, (low, high))
-        np.testing.assert_allclose(law.bias(s), bias, atol=1e-14)
-        np.testing.assert_allclose(law.mse(s), mse, rtol=1e-12)
-        assert np.all(law.mse(s) < 2 * b**2)
-        assert law.bias(0.5) == pytest.approx(0.0, abs=1e-15)  # bounds symmetric about it: Proposition 1(a)
-    assert np.all(cut * b * (p1 - p2) >= 0)  # (b)
-    assert np.all(np.abs(cut) >= np.abs(b * (p1 - p2)) - 1e-15)  # (c)
-
-
 @pytest.mark.parametrize("b", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (0.0, 1e12), (-5e11, 5e11), (-1e-9, 1e-9)])
 @pytest.mark.parametrize("share", [0.0, 1e-6, 0.37, 1.0])
@@ -159,7 +135,7 @@ def test_extreme_scales_and_bounds(b, low, high, share):
         numbers = (bias, square, square - bias**2, scale / 2 * (e1 - e2), clipped, density)
         expected = [float(value) for value in numbers]
     # Where the two sides cancel the bias is small: it is right to rounding of one side.
-    cut, bit = TruncatedLaplace(b, (low, high)), BoundaryInflatedLaplace(b, (low, high))
+    cut, bit = noise.TruncatedLaplace(b, (low, high)), noise.BoundaryInflatedLaplace(b, (low, high))
     tolerance = 1e-14 * min(b, high - low)
     assert cut.bias(mu) == pytest.approx(expected[0], rel=1e-10, abs=tolerance)
     assert cut.mse(mu) == pytest.approx(expected[1], rel=1e-10)
@@ -188,7 +164,7 @@ def _normal_between(low, high, mu, sigma):
 @pytest.mark.parametrize(("low", "high"), [(-2.0, 5.0), (0.0, INF), (-INF, 3.0), (0.0, 1e-9)])
 def test_densities_and_tails_keep_theirarb(sigma, low, high):
     """Locations inside, outside and far outside, intervals much wider and much narrower than the noise."""
-    law, checked = TruncatedGaussian(sigma, (low, high)), 0
+    law, checked = noise.TruncatedGaussian(sigma, (low, high)), 0
     before, flint.ctx.prec = flint.ctx.prec, 1000
     try:
         for mu in (-50.0, -3.0, -1e-9, 0.0, 0.2, 1.0, 2.5, 80.0):
@@ -210,7 +186,9 @@ def test_densities_and_tails_keep_theirarb(sigma, low, high):
     assert checked >= 8
 
 
-@pytest.mark.parametrize("kind", [TruncatedGaussian, BoundaryInflatedGaussian, BoundaryInflatedDiscreteGaussian])
+@pytest.mark.parametrize(
+    "kind", [noise.TruncatedGaussian, noise.BoundaryInflatedGaussian, noise.BoundaryInflatedDiscreteGaussian]
+)
 def test_locations_far_outside_have_moments(kind):
     for sigma, bounds, mu, near in ((1.0, (None, 5), 1e9, 5.0), (1e-10, (0, 1), 3.0, 1.0), (1e-120, (0, 1), 0.0, 0.0)):
         law = kind(sigma, bounds)
@@ -280,7 +258,7 @@ def test_discrete_extremes(free):
     bias, square = _inner_moments(free, 1e9, 0, 10**12, 0.0)
     assert bias == pytest.approx(mean * 1e9, rel=1e-7)
     assert square == pytest.approx((2.0 if free is DiscreteLaplace else 1.0) * 1e18, rel=1e-7)
-    law = TruncatedDiscreteLaplace(1e9, (0, 10**12))
+    law = noise.TruncatedDiscreteLaplace(1e9, (0, 10**12))
     assert law.mean(0.0) == pytest.approx(1e9, rel=1e-7)
     assert law.log_mass(0.0, 0.0) == pytest.approx(-np.log(1e9), rel=1e-9)
 
@@ -308,12 +286,12 @@ def test_draws_follow_the_law(kind, scale, bounds, mu):
 
 
 def test_arrays_of_scales_and_bounds():
-    law = TruncatedLaplace([0.5, 1.0, 2.0], ([0.0, -1.0, None], [1.0, 2.0, 5.0]))
+    law = noise.TruncatedLaplace([0.5, 1.0, 2.0], ([0.0, -1.0, None], [1.0, 2.0, 5.0]))
     mu, y = np.array([0.2, 0.3, 4.0]), np.array([0.9, -0.5, -3.0])
     each = [
-        TruncatedLaplace(0.5, (0, 1)).logp(y[0], mu[0]),
-        TruncatedLaplace(1.0, (-1, 2)).logp(y[1], mu[1]),
-        TruncatedLaplace(2.0, (None, 5)).logp(y[2], mu[2]),
+        noise.TruncatedLaplace(0.5, (0, 1)).logp(y[0], mu[0]),
+        noise.TruncatedLaplace(1.0, (-1, 2)).logp(y[1], mu[1]),
+        noise.TruncatedLaplace(2.0, (None, 5)).logp(y[2], mu[2]),
     ]
     assert law.logp(y, mu) == pytest.approx(sum(each))
     assert NoiseLaw.from_description(json.loads(json.dumps(law.describe(), allow_nan=False))) == law
@@ -333,20 +311,51 @@ test_what_is_refused = refused(
     ((0, 1e300), ValueError, r"smaller than 2\*\*53"),
     (([0, 0], [1, 1, 1]), ValueError, "shapes that fit"),
     ((0, 2.5), ValueError, "whole number"),
-    (lambda: TruncatedLaplace(0.0, (0, 1)), ValueError, "b must be a finite number greater than 0"),
+    (lambda: noise.TruncatedLaplace(0.0, (0, 1)), ValueError, "b must be a finite number greater than 0"),
     (
-        lambda: BoundaryInflatedDiscreteGaussian(-1.0, (0, 1)),
+        lambda: noise.BoundaryInflatedDiscreteGaussian(-1.0, (0, 1)),
         ValueError,
         "sigma must be a finite number greater than 0",
     ),
-    (lambda: TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5), ValueError, "does not fit values of shape"),
+    (
+        lambda: noise.TruncatedLaplace(1.0, ([0, 0, 0], 1)).logp([0.1, 0.2], 0.5),
+        ValueError,
+        "does not fit values of shape",
+    ),
     (lambda: parse_law("truncated-gaussian b=2.5 bounds=0:9"), ValueError, "sigma = sensitivity / sqrt"),
-    of=lambda own: own() if callable(own) else BoundaryInflatedDiscreteLaplace(1.0, own),
+    of=lambda own: own() if callable(own) else noise.BoundaryInflatedDiscreteLaplace(1.0, own),
 )
 
 
 def test_tails_keep_their_digits_next_to_a_bound():
     """By the formula, at a location at the bound that the value is next to."""
-    law, expected = TruncatedLaplace(1.0, (0.0, 1.0)), np.log(np.expm1(-1e-9) / np.expm1(-1.0))
+    law, expected = noise.TruncatedLaplace(1.0, (0.0, 1.0)), np.log(np.expm1(-1e-9) / np.expm1(-1.0))
     assert law.log_cdf(1e-9, 0.0) == pytest.approx(expected, rel=1e-14)
     assert law.log_sf(1.0 - 2.0**-40, 1.0) == pytest.approx(np.log(np.expm1(-(2.0**-40)) / np.expm1(-1.0)), rel=1e-14)
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.02, 0.5])
+@pytest.mark.parametrize("kind", [noise.TruncatedLaplace, noise.BoundaryInflatedLaplace])
+def test_proposition_3_unbiased_and_consistent_for_the_parameter(kind, theta):
+    """Liu (2019), by exact sums over the data: of n answers yes or no, X are yes: s = X/n, noise of scale 1/(n epsilon)."""
+    errors = []
+    for n in (20, 80, 320, 1280, 5120):
+        b = 1.0 / (n * 0.5)
+        law, s, mass = kind(b, (0.0, 1.0)), np.arange(n + 1) / n, stats.binom.pmf(np.arange(n + 1), n, theta)
+        shift = law.bias(s)
+        # What makes (a) true: the bias is below the scale at every s, and so on average over any s.
+        assert np.abs(shift).max() <= (b if kind is noise.TruncatedLaplace else b / 2) * (1 + 1e-12)
+        bias = float(mass @ (s + shift)) - theta
+        assert abs(bias) <= b * (1 + 1e-12)  # (a)
+        # E (s* - theta)**2 = E mse(s) + 2 E bias(s) (s - theta) + Var(s)
+        error = float(mass @ (law.mse(s) + 2 * shift * (s - theta) + (s - theta) ** 2))
+        most = (np.sqrt(2) * b + np.sqrt(theta * (1 - theta) / n)) ** 2
+        assert error <= most * (1 + 1e-12)  # Minkowski, with Proposition 2
+        errors.append(error)
+        above, below = 1.0 - law.cdf(np.full(n + 1, theta + 0.05), s), law.cdf(np.full(n + 1, theta - 0.05), s)
+        tail = float(mass @ (above + below))
+        assert tail <= error / 0.05**2 + 1e-12  # Chebyshev
+    assert tail < 1e-9  # (b), at the largest size
+    assert np.all(np.diff(errors) < 0)
+    # Four times the records divide the error by four at least, once the noise is the smaller part.
+    assert errors[-1] < errors[-2] / 3.9

@@ -131,7 +131,7 @@ def check_secure_draws(example: Example, mass: Mass) -> None:
         law, drawn = example.secure()
         values = drawn if law.independent else drawn + TABLE
     assert drawn.dtype == np.int64
-    compared = mass_of(Example(law, 3 * example.reach))
+    compared = mass_of(Example(law, 1.5 * example.reach))
     expected = compared.expected / compared.expected.sum()
     assert chi_square_pvalue(compared.observed(values), len(values) * expected, fewest=5) > SECURE_LEVEL
 

@@ -29,8 +29,6 @@ RATE = np.array([1.0, 2.0, 3.0])
 TABLES = np.array([own for own in box(7, 3).tolist() if min(own) >= 0 and sum(own) == 7])
 """All 36 tables of the fiber."""
 
-IMPOSSIBLE = -1e5
-
 DIFFERENCES = np.array([[1, -1, 0], [2, -1, -1], [-3, 1, 2]])
 """They change no sum."""
 
@@ -79,7 +77,7 @@ def fitted(example: Example) -> Fitted:
     point, evaluate = model.initial_point(), model.compile_logp()
     logs = np.array([float(evaluate({**point, "x": table})) for table in TABLES])
     # Off the reach of bounded noise the density is a large negative number while counts are free, as off the fiber.
-    logs = np.where(logs < IMPOSSIBLE, -np.inf, logs)
+    logs = np.where(logs < -1e5, -np.inf, logs)
     return Fitted(release, model, step, logs, [name for name in point if name != "x"])
 
 
@@ -124,8 +122,7 @@ def check_kernel(example: Example, own: Fitted) -> None:
     found = log_prior(target.family, theta, shape, TABLES) + log_noise(SimpleNamespace(terms=terms), TABLES)
     if table._rest is not None:
         found = found + [table._rest(point, one) for one in TABLES]
-    inside = [target.fiber.contains(one) for one in TABLES]
-    found = np.where(inside, found, -np.inf)
+    found = np.where([target.fiber.contains(one) for one in TABLES], found, -np.inf)
     assert_same_up_to_a_constant(found, own.log_posterior, f"{example.law} in the kernel")
     if example.law.kernel_of(example.kept) is not None:
         assert terms, f"{example.law.name} states a kernel form, but the kernel did not take it"

@@ -58,13 +58,10 @@ def test_the_stated_rho_is_kept_at_every_renyi_order_and_nearly_spent(invariants
             assert 0.9 * order * row.loss["rho"] < divergence <= order * row.loss["rho"] * (1 + 1e-6)
 
 
-def test_a_line_has_the_profile_of_its_discrete_gaussian():
+def test_each_part_has_its_profile_a_line_that_of_its_discrete_gaussian_and_the_row_states_the_largest():
     [profile] = lattice_profiles(one_way(2, 2), DIFFERENCES["2x2 move"], 3.0)
     assert profile == LatticeProfile(1.5, 1, 1.0)
     assert discrete_gaussian_delta(profile.epsilon(1e-4), 1.5) == pytest.approx(1e-4)
-
-
-def test_each_part_has_its_profile_and_the_row_states_the_largest():
     found = lattice_profiles(BLOCKS, DIFFERENCES["substitution"], 2.0)
     assert sorted(own.shift for own in found) == [1, 2]  # a pair of cells, and three cells
     [row] = lattice_pairs(BLOCKS, 2.0, kept_differences(BLOCKS), 1e-4)

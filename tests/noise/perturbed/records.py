@@ -10,8 +10,7 @@ from scipy.special import gammaln
 
 import bayesdp as bdp
 from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, UnknownPerturbation
-
-__all__ = ["log_by_records", "log_marginal", "log_of_tallies"]
+from tests.comparison.enumeration import Floats
 
 
 def log_by_records(law: NoiseLaw, measured: Sequence[bdp.Measured], tables: np.ndarray) -> np.ndarray:
@@ -34,9 +33,6 @@ def log_by_records(law: NoiseLaw, measured: Sequence[bdp.Measured], tables: np.n
                 first[people] = y
             found[which] += law.log_each(np.full(len(which), y), flat[which] @ row)
     return found
-
-
-type Floats = npt.NDArray[np.float64]
 
 
 def log_of_tallies(law: UnknownPerturbation, counts: Floats) -> Floats:

@@ -1,6 +1,4 @@
-"""Censored laws and their windows, and perturbed counts under a threshold, against 50-digit sums, SciPy's tails and sums.
-
-Draws, sums of masses and losses are compared in tests/noise/contract."""
+"""Censored laws and their windows, and perturbed counts under a threshold, against 50-digit sums, SciPy's tails and sums."""
 
 import json
 from itertools import product
@@ -11,21 +9,8 @@ import pytest
 from scipy import stats
 
 import bayesdp as bdp
-from bayesdp.noise import (
-    CellKey,
-    Censored,
-    ConventionalRounding,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    NoiseLaw,
-    RandomRounding,
-    TransitionTable,
-    Tulap,
-    censored_counts,
-    parse_law,
-)
+from bayesdp import noise
+from bayesdp.noise import CellKey, Censored, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, NoiseLaw, parse_law
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.oracles import DecimalLaw
 from tests.refusals import refused
@@ -65,7 +50,7 @@ def test_thresholds_of_their_own():
 
 COUNTY = bdp.Identity({"county": ["Alpha", "Beta"]})
 GEOMETRIC = DiscreteLaplace(2.0)
-ROUNDED = RandomRounding(base=3)
+ROUNDED = noise.RandomRounding(base=3)
 
 
 def test_descriptions_and_text():
@@ -103,7 +88,7 @@ test_what_is_refused = refused(
     (lambda: Censored(GEOMETRIC, []), r"at least one number, got an array of shape \(0,\)"),
     (lambda: Censored(GEOMETRIC, [1, 2], [3, 4, 5]), "shapes that fit"),
     (lambda: Censored(Gaussian(1.0), 3, 3), "below must be smaller than above"),
-    (lambda: Censored(Tulap(1.0), below=3), "law must be"),
+    (lambda: Censored(noise.Tulap(1.0), below=3), "law must be"),
     (lambda: Censored(None, below=3), "law must be"),
     (lambda: Censored(Censored(GEOMETRIC, 2), above=4), ONCE),
     (lambda: NoiseLaw.from_description({**Censored(GEOMETRIC, 2).describe(), "noise": Censored(GEOMETRIC, 2).describe()}), ONCE),
@@ -111,13 +96,13 @@ test_what_is_refused = refused(
     (lambda: bdp.Measured(COUNTY, [12, 9.5], Censored(Laplace(2.0), 10)), r"Beta is 9\.5, and numbers from 10 to inf"),
     (lambda: bdp.Measured(COUNTY, [12, 13], Censored(DiscreteLaplace([1.0, 2.0, 3.0]), 10)), r"b of .* has shape \(3,\)"),
     (lambda: bdp.Measured(COUNTY, [12, 13], Censored(GEOMETRIC, [1, 2, 3])), r"below of the law 'censored' has shape \(3,\)"),
-    (lambda: censored_counts(GEOMETRIC, 3), "one of perturbed counts"),
-    (lambda: censored_counts(ROUNDED, 0), "below"),
-    (lambda: censored_counts(ROUNDED, [1, 2]), "one whole number for all"),
+    (lambda: noise.censored_counts(GEOMETRIC, 3), "one of perturbed counts"),
+    (lambda: noise.censored_counts(ROUNDED, 0), "below"),
+    (lambda: noise.censored_counts(ROUNDED, [1, 2]), "one whole number for all"),
     (lambda: Censored(ROUNDED, below=3), "censored_counts"),
     (lambda: bdp.thresholded(COUNTY, {"Alpha": 3}, ROUNDED, 6, candidates=True), "county=Alpha = 3, which is under"),
-    (lambda: TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3), "under 3 stand as 2, but row x = 0 gives 0 a prob"),
-    (lambda: TransitionTable([-2, -1, 0, 1, 2], [*np.eye(5)[[4, 3, 2]], [0.5, 0, 0.5, 0, 0]], below=3), "row x = 3 gives 1 a"),
+    (lambda: noise.TransitionTable([0, 1], [[1, 0], [0.5, 0.5]], below=3), "under 3 stand as 2, but row x = 0 gives 0 a prob"),
+    (lambda: noise.TransitionTable([-2, -1, 0, 1, 2], [*np.eye(5)[[4, 3, 2]], [0.5, 0, 0.5, 0, 0]], below=3), "row x = 3 gives 1 a"),
 )  # fmt: skip
 
 
@@ -174,17 +159,17 @@ def test_answers_share_windows_unless_they_would_be_too_long():
 KEYS, RATES = CellKey(max_deviation=3, variance=2.0), [8.0, 2.0, 3.0]
 LAWS = [
     ROUNDED,
-    ConventionalRounding(base=10),
+    noise.ConventionalRounding(base=10),
     KEYS,
     CellKey(max_deviation=3, variance=2.0, not_smaller_than=2, zeros="perturbed"),
-    TransitionTable.by_count({0: {0: 1}, 1: {-1: 0.25, 0: 0.5, 1: 0.25}, 2: {-1: 0.5, 0: 0.5}}, period=0),
+    noise.TransitionTable.by_count({0: {0: 1}, 1: {-1: 0.25, 0: 0.5, 1: 0.25}, 2: {-1: 0.5, 0: 0.5}}, period=0),
 ]
 
 
 @pytest.mark.parametrize("below", [1, 3, 7])
 @pytest.mark.parametrize("law", LAWS)
 def test_the_code_has_the_probability_of_all_that_it_stands_for(law, below):
-    coded, last = censored_counts(law, below), int(min(law.transitions.largest_count, 60))
+    coded, last = noise.censored_counts(law, below), int(min(law.transitions.largest_count, 60))
     for x in range(last + 1):
         y = np.arange(-20, x + 80)
         plain = np.exp(law.log_each(y, x))
@@ -223,5 +208,5 @@ def test_numbers_that_are_held_back_and_the_log_density_of_their_model():
     assert_posterior(sample(model, draws=1500, tune=100, seed=5), tables, posterior_of(exact))
     hidden = bdp.Measured(COUNTY, [12, np.nan], Censored(Laplace(2.0), below=0.5), unmeasured=["county=Beta"])
     assert hidden.unmeasured.tolist() == [False, True]
-    ends = TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1)
+    ends = noise.TransitionTable([0, 2], [[0, 1], [1, 0]], period=0, below=1)
     assert ends.withheld([0, 2])["under 1"].tolist() == [True, False]

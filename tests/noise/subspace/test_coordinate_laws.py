@@ -95,12 +95,9 @@ def test_the_coordinates_are_part_of_the_law():
 def test_descriptions_hold_the_matrix_to_the_last_bit():
     law = CorrelatedGaussian(covariance_of(5) / 3.0, "echelon-1")
     again = NoiseLaw.from_description(json.loads(json.dumps(law.describe())))
-    assert again.covariance.tobytes() == law.covariance.tobytes()
-    assert again == law
-    assert law not in (
-        CorrelatedGaussian(law.covariance),
-        CorrelatedGaussian(law.covariance * (1 + 1e-15), "echelon-1"),
-    )
+    assert (again, again.covariance.tobytes()) == (law, law.covariance.tobytes())
+    others = CorrelatedGaussian(law.covariance), CorrelatedGaussian(law.covariance * (1 + 1e-15), "echelon-1")
+    assert law not in others
 
 
 OTHER = "stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"

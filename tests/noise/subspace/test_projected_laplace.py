@@ -22,13 +22,11 @@ def line_by_quadrature(u, r, b):
     least = (np.abs(u + np.outer(knots, r)).sum(axis=1) / b).min()
     # Beyond the outermost knots the slope is sum |r| / b, so 800 of its units underflow; 60 are 1e-26.
     reach = 60.0 * b / np.abs(r).sum()
-    parts = [
-        quad(lambda w: math.exp(least - float(np.abs(u + r * w).sum()) / b), *end, epsabs=0.0, epsrel=1e-13, limit=400)[
-            0
-        ]
+    areas = [
+        quad(lambda w: math.exp(least - np.abs(u + r * w).sum() / b), *end, epsabs=0.0, epsrel=1e-13, limit=400)
         for end in itertools.pairwise([knots[0] - reach, *knots, knots[-1] + reach])
     ]
-    return math.log(sum(parts)) - least
+    return math.log(sum(area for area, _ in areas)) - least
 
 
 def kernel(u, r, b):
@@ -80,8 +78,7 @@ class TestOneBlock:
         # Stretching everything stretches the integral; at u / b of 1e9 nothing may overflow.
         u = np.array([1.0, -1.0, 0.3, 0.3, -0.6]) * scale
         for b in (1e-3 * scale, scale, 1e3 * scale):
-            value, gradient, slope = kernel(u, np.ones(5), b)
-            unit = kernel(u / scale, np.ones(5), b / scale)
+            (value, gradient, slope), unit = kernel(u, np.ones(5), b), kernel(u / scale, np.ones(5), b / scale)
             assert value == pytest.approx(unit[0] + math.log(scale), rel=1e-13, abs=1e-13)
             assert gradient * scale == pytest.approx(unit[1], rel=1e-9, abs=1e-12)
             assert slope * scale == pytest.approx(unit[2], rel=1e-9)
@@ -98,15 +95,10 @@ class TestOneBlock:
         assert kernel(2 * u, np.full(200, 2.0), 2.0)[0] == expected
 
     def test_draws_follow_the_density(self):
-        # False-alarm rate 1e-4 for each of four cases: chi-square over 40 bins of equal probability (by quadrature).
+        # False-alarm rate 1e-4 for each case: chi-square over 40 bins of equal probability (by quadrature).
         state = seed_state(np.random.default_rng(8))
-        cases = [
-            ([0.0, 1.0, 1.0, 4.0, -3.0], [1, 1, 1, 1, 1], 1.0),
-            ([0.0, 1.0, 4.0], [2, 1, 3], 2.0),
-            ([0.0, 10.0], [1, 1], 1.0),
-            ([3.0], [2], 1.0),
-        ]
-        for knots, weights, b in cases:
+        cases = [([0.0, 1.0, 1.0, 4.0, -3.0], [1] * 5, 1.0), ([0.0, 1.0, 4.0], [2, 1, 3], 2.0)]
+        for knots, weights, b in [*cases, ([0.0, 10.0], [1, 1], 1.0), ([3.0], [2], 1.0)]:
             k, a = np.array(knots), np.array(weights, dtype=np.float64)
             draws = np.array([draw_on_line(k, a, b, np.empty(len(k) + 1), state) for _ in range(4000)])
             grid = np.linspace(k.min() - 30 * b, k.max() + 30 * b, 200_001)
@@ -117,24 +109,18 @@ class TestOneBlock:
             assert chi_square_pvalue(counts, np.full(40, 100.0)) > 1e-4
 
 
-class TestRowSpace:
-    @pytest.mark.parametrize(
-        "invariants",
-        [
-            all_margins(2, 3, 4),
-            Invariants(Margins(frame_of(3, 3, 3), ["d0", "d1"], ["d0", "d2"], ["d1", "d2"])),
-            Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [2, 4, 0, 0], [0, 1, 1, 0]], ["a", "b", "c"])),
-        ],
-        ids=repr,
-    )
-    def test_basis_and_determinant(self, invariants):
-        rows, all_rows = row_basis(invariants).toarray(), invariants.matrix.toarray()
-        assert rows.shape == (invariants.rank, invariants.frame.size)
-        assert np.linalg.matrix_rank(rows) == invariants.rank == np.linalg.matrix_rank(np.vstack([rows, all_rows]))
-        assert log_gram(invariants) == pytest.approx(np.linalg.slogdet(rows @ rows.T)[1], rel=1e-12)
-        places, entries = rows_of_cells(invariants)
-        w = np.random.default_rng(1).normal(size=invariants.rank)
-        assert np.sum(w[places] * entries, axis=1) == pytest.approx(rows.T @ w, rel=1e-12)
+PAIRS = Invariants(Margins(frame_of(3, 3, 3), ["d0", "d1"], ["d0", "d2"], ["d1", "d2"]))
+DEPENDENT = Invariants(LinearQuery(frame_of(4), [[1, 2, 0, 0], [2, 4, 0, 0], [0, 1, 1, 0]], ["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("invariants", [all_margins(2, 3, 4), PAIRS, DEPENDENT], ids=repr)
+def test_basis_and_determinant_of_the_row_space(invariants):
+    rows, all_rows = row_basis(invariants).toarray(), invariants.matrix.toarray()
+    assert rows.shape == (invariants.rank, invariants.frame.size)
+    assert np.linalg.matrix_rank(rows) == invariants.rank == np.linalg.matrix_rank(np.vstack([rows, all_rows]))
+    assert log_gram(invariants) == pytest.approx(np.linalg.slogdet(rows @ rows.T)[1], rel=1e-12)
+    (places, entries), w = rows_of_cells(invariants), np.random.default_rng(1).normal(size=invariants.rank)
+    assert np.sum(w[places] * entries, axis=1) == pytest.approx(rows.T @ w, rel=1e-12)
 
 
 def density(u, b, invariants):
@@ -151,8 +137,7 @@ class TestDensity:
 
     def test_blocks_and_free_cells(self):
         # Sums of the three parts, each alone.
-        query = LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"])
-        invariants = Invariants(query)
+        invariants = Invariants(LinearQuery(frame_of(6), [[0, 1, 0, 1, 1, 0], [2, 0, 0, 0, 0, -1]], ["a", "b"]))
         u = invariants.project(np.random.default_rng(1).laplace(size=6) * 2)
         three, pair = np.array([1, 3, 4]), np.array([0, 5])
         expected = 0.5 * math.log(3) + line_by_quadrature(u[three], np.ones(3), 1.1)
