@@ -72,8 +72,7 @@ def test_gradients_are_those_of_differences_and_finite(compiled):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_precision_costs_no_digits_and_fractions_have_no_mass(kind):
-    # PyTensor stores 2.0 and 5 as float32 and int8 constants.
-    distribution, law, _ = KINDS[kind]
+    distribution, law, _ = KINDS[kind]  # PyTensor stores 2.0 and 5 as float32 and int8 constants
     for scale in (2.0, 5, np.float32(2.5)):
         logp = pm.logp(distribution.dist(0.5, scale), 3).eval()
         assert logp == pytest.approx(law(float(scale)).logp(3, 0.5), rel=1e-14)
@@ -109,8 +108,7 @@ def test_in_a_model(kind):
 
 @pytest.mark.parametrize("kind", REAL)
 def test_draws_of_real_numbers(kind):
-    # False alarm 1e-4 each, for another seed.
-    own, _, exact = REAL[kind]
+    own, _, exact = REAL[kind]  # false alarm 1e-4 each, for another seed
     draws = pm.draw(own.dist(np.array([2.5, -1.0]), np.array([0.5, 3.0]), size=(10_000, 2)), random_seed=4)
     assert stats.kstest(draws[:, 0], exact(2.5, 0.5).cdf).pvalue > 1e-4
     assert stats.kstest(draws[:, 1], exact(-1.0, 3.0).cdf).pvalue > 1e-4
@@ -131,8 +129,7 @@ def test_density_distribution_and_draws_of_tulap():
         assert slope == 0.0
         np.testing.assert_allclose(density, law.logpdf(X), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(below, law.logcdf(X), rtol=1e-8, atol=1e-12)
-    # Two false alarms of 1e-4; the seed is fixed. The compiled sampler, and the one in NumPy.
-    for d in (0.0, 0.05):
+    for d in (0.0, 0.05):  # two false alarms of 1e-4; the seed is fixed. The compiled sampler, and the one in NumPy
         law = canonical.Tulap(0.7, d)
         draws = pm.draw(distributions.Tulap.dist(mu=3.0, epsilon=0.7, delta=d, size=4000), random_seed=1)
         assert kstest(draws - 3.0, law.cdf).pvalue > 1e-4

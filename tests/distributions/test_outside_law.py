@@ -138,9 +138,8 @@ def test_latent_noise_moves_by_the_form_that_the_law_states(outside):
 def test_without_docstrings_nothing_breaks_and_the_kind_of_a_distribution_is_that_of_its_law(monkeypatch):
     monkeypatch.setattr(noise.Laplace, "__doc__", None)  # as by python -OO
     assert registry.distribution_doc(noise.Laplace, None, "Laplace", ["mu", "b"]).startswith("Parameters\n")
-    with pytest.raises(
-        TypeError, match=r"Wrong must be a subclass of pymc\.Discrete, as the law 'discrete-laplace' is"
-    ):
+    wrong = r"Wrong must be a subclass of pymc\.Discrete, as the law 'discrete-laplace' is"
+    with pytest.raises(TypeError, match=wrong):
 
         @distributions.scalar_distribution(noise.DiscreteLaplace)
         class Wrong(pm.Continuous):

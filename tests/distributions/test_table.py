@@ -113,8 +113,7 @@ def test_log_density_and_gradients(name, own):
         assert by_scale == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-6)
     # Off the subspace, where no two cells are equally far off: norms have derivatives there.
     tilted = table + 0.1 * np.random.default_rng(3).normal(size=table.shape)
-    by_mu = evaluate(tilted, 0.7)[1]
-    steps = 1e-6 * np.eye(table.size)[:5].reshape(-1, *table.shape)
+    by_mu, steps = evaluate(tilted, 0.7)[1], 1e-6 * np.eye(table.size)[:5].reshape(-1, *table.shape)
     slopes = [(evaluate(tilted + own, 0.7)[0] - evaluate(tilted - own, 0.7)[0]) / 2e-6 for own in steps]
     assert by_mu.reshape(-1)[:5] == pytest.approx(np.array(slopes), rel=1e-4, abs=1e-5)
     np.testing.assert_allclose(evaluate(other, 0.7)[1], np.zeros(table.shape), atol=1e-12)

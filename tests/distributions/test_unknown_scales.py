@@ -26,9 +26,7 @@ CELLS = [
 HOW = {name: (what, how) for name, what, how in CELLS if name != "law"}
 """What of each law may be a variable, and how counts are moved then; why nothing may: the table of the page."""
 
-TRIED = [
-    name for name in (*HOW, *variants()) if HOW[name.split()[0]][0] and not name.startswith("unknown-perturbation")
-]
+TRIED = [n for n in (*HOW, *variants()) if HOW[n.split()[0]][0] and not n.startswith("unknown-perturbation")]
 """The rows of `UnknownPerturbation` have tests of their own (tests/steps/test_perturbation_gibbs.py)."""
 
 QUICK = ("gaussian", "boundary-inflated-laplace", "projected-gaussian", "random-rounding")

@@ -122,16 +122,14 @@ def test_draws_follow_the_law(name, make_rng):
 
 
 def test_venn_regions_have_the_known_size_and_share_and_wide_relations_no_groups(make_rng):
-    # Three overlapping sets, two cells in each of the seven regions of their Venn diagram.
-    # An independent program: E||z||_1 = 43.33 +- .03, acceptance .113 (lattice-notes: 14 cells, 3 constraints).
+    # Two cells in each of the seven regions of three sets. An independent program: E||z||_1 = 43.33 +- .03, acceptance .113.
     venn = np.array([[s >> i & 1 for s in range(1, 8) for _ in range(2)] for i in range(3)])
     draws, tries = fixed.draw_groups(groups_of(venn), 0.25, make_rng(1), 22_500)
     assert not np.any(venn @ draws.T)
     assert 22_500 / tries == pytest.approx(0.1130, abs=0.004)
     sizes = np.abs(draws).sum(axis=1)
     assert abs(sizes.mean() - 43.33) < 4 * np.hypot(sizes.std() / 150, 0.03)
-    # Relations with large numbers are left to others.
-    assert groups_of(np.array([[1 << 21, (1 << 21) + 1]])) is None
+    assert groups_of(np.array([[1 << 21, (1 << 21) + 1]])) is None  # relations with large numbers are left to others
 
 
 def sparse(state, mass, order, sign, row, _):

@@ -5,6 +5,7 @@ import inspect
 import math
 import random
 import sys
+from collections import Counter
 from fractions import Fraction
 
 import mpmath
@@ -19,7 +20,7 @@ from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.privacy import FLOATING_POINT_CAVEAT
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT
 from bayesdp.queries import Totals
-from tests.comparison.chi_square import chi_square_pvalue
+from tests.comparison.chi_square import chi_square_pvalue, draws_pvalue
 from tests.lattices.oracles import BLOCKS, GENERAL, LEVEL, LOOSE, assert_follows, one_way
 
 
@@ -37,14 +38,9 @@ class Counted:
 
 
 def fits(draws, log_mass):
-    """Chi-square of integers against an exact mass; values expected fewer than ten times are one class on each side."""
+    """Chi-square of integers against an exact mass; values expected fewer than ten times are one class."""
     support = np.arange(min(draws) - 1, max(draws) + 2)
-    expected = len(draws) * np.exp(log_mass(support))
-    common = expected >= 10
-    low, high, inside = support[common].min(), support[common].max(), [draws.count(int(k)) for k in support[common]]
-    observed = [sum(k < low for k in draws), *inside, sum(k > high for k in draws)]
-    tail = (len(draws) - expected[common].sum()) / 2.0
-    return chi_square_pvalue(observed, [tail, *expected[common], tail], least=0.0) > LEVEL
+    return draws_pvalue(draws, support, np.exp(log_mass(support))) > LEVEL
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 7), Fraction(1), Fraction(9, 4)])
@@ -118,11 +114,9 @@ def test_more_bits_are_asked_for_where_the_first_do_not_tell():
 
 
 def test_compositions_are_uniform():
-    bits, seen = Counted(10), {}
-    for _ in range(4000):
-        parts = tuple(secure._composition(bits, 4, 3))
-        assert sum(parts) == 4
-        seen[parts] = seen.get(parts, 0) + 1
+    bits = Counted(10)
+    seen = Counter(tuple(secure._composition(bits, 4, 3)) for _ in range(4000))
+    assert {sum(parts) for parts in seen} == {4}
     assert len(seen) == math.comb(6, 2)
     assert chi_square_pvalue(list(seen.values()), np.full(len(seen), 4000 / len(seen))) > LEVEL
     assert secure._composition(bits, 5, 1) == [5]
@@ -178,8 +172,7 @@ def test_with_a_generator_a_chain_or_another_lattice_the_caveats_stay():
 
 
 def test_no_float_is_in_the_way_of_the_noise():
-    # Types of what the source shows: no float literal, no true division except of fractions, nothing of `math` that
-    # gives floats, no NumPy arithmetic or generator.
+    # No float literal, nothing of `math` that gives floats, no NumPy arithmetic or generator.
     tree = ast.parse(inspect.getsource(secure))
     for node in ast.walk(tree):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), ast.unparse(node)

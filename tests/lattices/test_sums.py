@@ -49,8 +49,7 @@ def test_all_shells_follow_from_the_first_ones(name):
     expected = np.bincount(sizes[sizes <= largest], minlength=largest + 1).tolist()
     assert l1_shells(invariants.matrix.toarray(), largest).tolist() == expected
     assert expanded(series_of(invariants), largest) == expected
-    # At a rate where nothing is left beyond the enumeration.
-    direct = math.log(np.exp(-3.0 * sizes).sum())
+    direct = math.log(np.exp(-3.0 * sizes).sum())  # at a rate where nothing is left beyond the enumeration
     assert l1_log_sum(invariants, 3.0) == pytest.approx(direct, rel=1e-12)
 
 
@@ -75,8 +74,7 @@ def test_fourteen_cells_with_three_overlapping_sets():
 
 
 def test_parts_and_copies():
-    # 3 x 3 tables side by side, and one written twice.
-    frame = labels(3, 3, 2)
+    frame = labels(3, 3, 2)  # 3 x 3 tables side by side, and one written twice
     separate = Invariants(Margins(frame, ["a", "c"], ["b", "c"]))
     assert l1_log_sum(separate, 0.7) == pytest.approx(2 * l1_log_sum(one_way(3, 3), 0.7), rel=1e-13)
     twice = two_way_margins(3, 3, 2)
@@ -120,8 +118,7 @@ def test_short_vectors_of_known_lattices():
     jacobi = [1] + [8 * sum(d for d in range(1, m + 1) if m % d == 0 and d % 4) for m in range(1, 21)]
     assert lengths.tolist() == list(range(21))
     assert counts.tolist() == jacobi
-    # E8: 240 sigma_3(m) vectors of squared length 2 m.
-    e8 = 2 * np.eye(8) - np.eye(8, k=1) - np.eye(8, k=-1)
+    e8 = 2 * np.eye(8) - np.eye(8, k=1) - np.eye(8, k=-1)  # E8: 240 sigma_3(m) vectors of squared length 2 m
     e8[[6, 7, 4, 7], [7, 6, 7, 4]] = 0, 0, -1, -1
     assert round(np.linalg.det(e8)) == 1
     lengths, counts = squared_lengths(e8, 1.0, 6.0, 10**6)

@@ -16,8 +16,7 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
-# Every test below makes at most 40 comparisons at this level.
-LEVEL = 1e-5
+LEVEL = 1e-5  # every test below makes at most 40 comparisons at this level
 
 
 def draws_of(sampler, hull, epsilon, size, invariants):
@@ -70,8 +69,7 @@ def test_radii_and_second_moments(sampler, case):
     assert draws.shape == (size, hull.dimension)
     # Radii: gamma of shape n and rate epsilon, whatever K.
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / epsilon).cdf).pvalue > LEVEL
-    # Second moments of the triangulation, in all coordinates; 5.3 standard errors are a level below 1e-5 for each of
-    # at most 28 products.
+    # Second moments of the triangulation; 5.3 standard errors are a level below 1e-5 for at most 28 products.
     expected, products = hull.second_moment / epsilon**2, draws[:, :, None] * draws[:, None, :]
     error = products.std(axis=0) / np.sqrt(size)
     assert np.max(np.abs(products.mean(axis=0) - expected) / error) < 5.3
@@ -80,8 +78,7 @@ def test_radii_and_second_moments(sampler, case):
 
 @pytest.mark.parametrize("sampler", ["cones", "hit-and-run"])
 def test_directions_in_the_plane(sampler):
-    # The probability of a sector is its share of the area of K: by quadrature of radius**2 over angles, with the radius
-    # by linear programs, not by facets.
+    # The probability of a sector is its share of the area of K: by quadrature of radius**2, by linear programs, not by facets.
     angles = np.linspace(0, 2 * np.pi, 601)
     rays = np.column_stack([np.cos(angles), np.sin(angles)])
     density = Programs(HEXAGON).gauge(rays) ** -2.0
@@ -94,8 +91,7 @@ def test_directions_in_the_plane(sampler):
 
 
 def test_l1_proposals_of_blocks():
-    # Two totals of different sizes, a cell alone in its total, and free cells.
-    rows = np.zeros((3, 9), dtype=int)
+    rows = np.zeros((3, 9), dtype=int)  # two totals of different sizes, a cell alone in its total, and free cells
     rows[0, [0, 3, 5]], rows[1, [1, 2, 6, 7]], rows[2, 4] = 1, 1, 1
     invariants = Invariants(LinearQuery({"cell": range(9)}, rows, ["first", "second", "alone"]))
     size, rate = 20_000, 1.3
@@ -113,33 +109,27 @@ def test_l1_proposals_of_blocks():
     assert abs(np.corrcoef(np.abs(draws[:, [0, 1, 8]]).T)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(size)
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (4, 3), (5, 5)])
-def test_l1_proposals_of_tables(shape):
-    invariants, size, rate = both_margins(*shape), 10_000, 0.6
-    draws = proposal_for(invariants).draw(rate, np.random.default_rng(2), size)
-    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
-    length = np.abs(draws).sum(axis=1)
-    assert kstest(length, gamma(invariants.dimension, scale=1 / rate).cdf).pvalue > LEVEL
-    # Cells are exchangeable.
-    deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1
-    assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
-
-
 def l1_ball(rows, columns):
     """The l1 ball of tables with zero margins: the hull of the 2 x 2 moves and the 3-cycles, each of length 1."""
     invariants, steps = sensitivity(rows, columns, 3)
     return invariants, SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
 
 
-def test_l1_proposals_of_tables_against_a_triangulation():
-    # It gives the second moments of l1 noise in closed form.
-    (invariants, ball), size = l1_ball(3, 4), 20_000
-    draws = proposal_for(invariants).draw(1.0, np.random.default_rng(3), size)
-    points = invariants.coordinates(draws.reshape(-1, 3, 4))
-    assert ball.gauge(points) == pytest.approx(np.abs(draws).sum(axis=1), rel=1e-10)
-    products = points[:, :, None] * points[:, None, :]
-    error = products.std(axis=0) / np.sqrt(size)
-    assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 4), (5, 5)])
+def test_l1_proposals_of_tables(shape):
+    invariants, size, rate = both_margins(*shape), 10_000, 0.6
+    draws = proposal_for(invariants).draw(rate, np.random.default_rng(2), size)
+    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
+    length = np.abs(draws).sum(axis=1)
+    assert kstest(length, gamma(invariants.dimension, scale=1 / rate).cdf).pvalue > LEVEL
+    deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1  # cells are exchangeable
+    assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
+    if shape == (3, 4):  # the triangulation of their ball gives the second moments in closed form
+        points, ball = invariants.coordinates(draws.reshape(-1, 3, 4)), l1_ball(3, 4)[1]
+        assert ball.gauge(points) == pytest.approx(length, rel=1e-10)
+        products = points[:, :, None] * points[:, None, :]
+        error = products.std(axis=0) / np.sqrt(size)
+        assert np.max(np.abs(products.mean(axis=0) - ball.second_moment / rate**2) / error) < 5.3
 
 
 def test_the_sampler_is_chosen_by_what_is_known():

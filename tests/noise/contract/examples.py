@@ -80,8 +80,7 @@ def _of_counts(make: Callable[[Any], Any]) -> Secure:
 
 _TOTAL, _BOUNDS, _FAR = bdp.Totals(LINE), (0, 9), np.array([[1.0], [2.0], [1.0]])
 
-# Deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero.
-_ROWS = [
+_ROWS = [  # deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     [0.0, 0.0, 0.3, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1],
     [0.0, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],

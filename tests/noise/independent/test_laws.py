@@ -120,8 +120,7 @@ def test_tulap_by_hand_and_its_draws_and_variance():
     np.testing.assert_allclose(np.exp(wide.log_density([3.9, 4.1], 3.0)), np.array([1 / 6, 1 / 12]), rtol=1e-13)
     assert law.logp([1.0, 7.3], [1, 8]) == pytest.approx(np.log(1 / 3) + np.log(1 / 6))
     assert Tulap(1.0, 0.1).logp([40.0], [0]) == -np.inf
-    # Two false alarms of 1e-4 each; the seed is fixed.
-    law = Tulap(0.5, 0.01, sensitivity=3.0)
+    law = Tulap(0.5, 0.01, sensitivity=3.0)  # two false alarms of 1e-4 each; the seed is fixed
     draws = law.draw(np.random.default_rng(3), (2,), 20_000, location=[10, 20])
     for j, centre in enumerate((10, 20)):
         assert kstest((draws[:, j] - centre) / 3.0, law.standard.cdf).pvalue > 1e-4

@@ -11,8 +11,7 @@ from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.noise.oracles import all_margins, frame_of, lattice_points
 from tests.refusals import refused
 
-# Small lattices, and how far to enumerate each so that nothing is missing at the scales used.
-LATTICES = {
+LATTICES = {  # small lattices, and how far to enumerate each so that nothing is missing at the scales used
     "2x2 margins": (all_margins(2, 2), 14),
     "3 x 1 total": (Invariants(Totals(frame_of(3))), 60),
     "two pairs": (Invariants(Margins(frame_of(2, 2), ["d0"])), 14),
@@ -58,8 +57,7 @@ def test_102_counties_with_a_fixed_total():
     below, above = LatticeGaussian(1.9999999999), LatticeGaussian(2.0)
     assert below.log_normaliser(counties) == pytest.approx(above.log_normaliser(counties), rel=1e-9)
     assert below.variance((102,), counties) == pytest.approx(above.variance((102,), counties), rel=1e-8)
-    # Extreme rates have a variance.
-    for epsilon in (400.0, 2.0**40, 2.0**400):
+    for epsilon in (400.0, 2.0**40, 2.0**400):  # extreme rates have a variance
         variance = LatticeLaplace(epsilon).variance((3,), Invariants(Totals(frame_of(3))))
         assert variance == pytest.approx(np.zeros(3), abs=1e-300)
 
@@ -79,8 +77,7 @@ def test_off_the_lattice_there_is_no_mass(law):
 def test_l2_with_a_fixed_total_and_with_free_cells():
     i, j = np.meshgrid(np.arange(-900, 901), np.arange(-900, 901))
     for invariants, form in ((Invariants(Totals(frame_of(3))), 1), (Invariants(None, frame_of(2)), 0)):
-        # Squared length of (i, j, -i - j), or of (i, j).
-        length = np.sqrt(i**2 + j**2 + form * (i + j) ** 2)
+        length = np.sqrt(i**2 + j**2 + form * (i + j) ** 2)  # squared length of (i, j, -i - j), or of (i, j)
         for epsilon in (0.06, 2.0, 30.0):
             found = LatticeLaplace(epsilon, "l2").log_normaliser(invariants)
             assert found == pytest.approx(math.log(np.exp(-epsilon * length).sum()), rel=1e-12, abs=1e-14)

@@ -55,22 +55,20 @@ def test_rows_are_those_of_a_general_solver(x, most, variance, least, at_most):
         assert law.variance((), location=x) <= variance + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("max_deviation", "variance", "not_smaller_than"), [(2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)]
-)
+@pytest.mark.parametrize(("most", "variance", "least"), [(2, 1.0, 0), (5, 3.0, 3), (9, 6.0, 5), (100, 400.0, 0)])
 @pytest.mark.filterwarnings("ignore:variance 400 is the largest:UserWarning")
-def test_moments_are_zero_and_the_variance(max_deviation, variance, not_smaller_than):
-    law = CellKey(max_deviation=max_deviation, variance=variance, not_smaller_than=not_smaller_than)
-    counts, v = np.arange(3 * max_deviation), np.arange(-max_deviation, max_deviation + 1)
+def test_moments_are_zero_and_the_variance(most, variance, least):
+    law = CellKey(max_deviation=most, variance=variance, not_smaller_than=least)
+    counts, v = np.arange(3 * most), np.arange(-most, most + 1)
     np.testing.assert_allclose(law.mean(counts), counts, atol=1e-8)
-    feasible = [feasible_variances(v[(x + v == 0) | (x + v >= max(not_smaller_than, 1))]) for x in counts[1:]]
+    feasible = [feasible_variances(v[(x + v == 0) | (x + v >= max(least, 1))]) for x in counts[1:]]
     stated = [0.0, *(np.clip(variance, *ends) for ends in feasible)]
     np.testing.assert_allclose(law.variance(counts.shape, location=counts), stated, atol=1e-8)
     rows = len(law.transitions.moments[1])
     np.testing.assert_allclose(law.transitions.moments[1], stated[:rows], atol=1e-8)
     np.testing.assert_allclose(stated[rows - 1 :], variance)  # from here on all counts have one row
     assert row_of(law, 0) == {0: 1.0}
-    assert not any(0 < y < not_smaller_than for x in counts for y in row_of(law, int(x)))
+    assert not any(0 < y < least for x in counts for y in row_of(law, int(x)))
 
 
 def test_closed_forms():
@@ -87,8 +85,7 @@ def test_closed_forms():
     assert row_of(small, 1) == pytest.approx({0: 2 / 3, 3: 1 / 3})
     assert row_of(small, 2) == pytest.approx({0: 1 / 3, 3: 2 / 3})
     assert small.transitions.moments[1][:3].tolist() == pytest.approx([0.0, 2.0, 2.0])
-    # Uniform where nothing else is asked; maximum entropy on 0, 1, 2 with a mean square of 1 has p_1 = q p_0 and p_2 = q**4 p_0,
-    # with ``q + 4 q**4 = 1 + q + q**4``.
+    # Uniform where nothing else is asked; on 0, 1, 2 with a mean square of 1: p_1 = q p_0, p_2 = q**4 p_0, q + 4 q**4 = 1 + q + q**4.
     law = CellKey(max_deviation=3, variance_at_most=9, zeros="perturbed")
     assert row_of(law, 30) == pytest.approx(dict.fromkeys(range(27, 34), 1 / 7))
     assert row_of(law, 0) == pytest.approx(dict.fromkeys(range(4), 1 / 4))
@@ -158,8 +155,7 @@ TEN_FIVE = {
 def test_the_ten_five_rule_is_that_of_the_package():
     law = ten_five_rule()
     assert all(row_of(law, x) == {x + deviation: 1.0} for x, deviation in (TEN_FIVE | {0: 0}).items())
-    # The package takes the row of ((x - 1) mod 250) + 501 for counts above 750.
-    for x in range(751, 1010):
+    for x in range(751, 1010):  # the package takes the row of ((x - 1) mod 250) + 501 for counts above 750
         near = (x - 1) % 250 + 501
         assert row_of(law, x) == {y - near + x: p for y, p in row_of(law, near).items()}
     assert law.refusals(np.array([0, 5, 10, 12])).keys() == {1, 3}

@@ -22,17 +22,14 @@ RATE = 3.0
 ALL = np.array(list(product(range(16), repeat=4))).reshape(-1, 2, 2)
 """Tables with cells up to 15; none of the laws here allows larger ones."""
 
-FULL = TransitionTable.by_count(
-    {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}, period=0
-)
+THINNED = {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}
+FULL = TransitionTable.by_count(THINNED, period=0)
 LAWS = {"base 3": RandomRounding(3), "gaps": CellKey(max_deviation=3, variance=2.0, not_smaller_than=3), "full": FULL}
 
 
 def perturbed(law, queries, truth, rng):
     """Answers, each perturbed on its own."""
-    return [
-        bdp.Measured(query, y, law) for query, y in zip(queries, law.draw_answers(rng, queries, truth), strict=True)
-    ]
+    return [bdp.Measured(q, y, law) for q, y in zip(queries, law.draw_answers(rng, queries, truth), strict=True)]
 
 
 @pytest.mark.parametrize("name", LAWS)

@@ -9,10 +9,8 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.noise.perturbed.records import FULL
 from tests.refusals import refused
 
-FAR = {-2: 0.1, -1: 0.25, 0: 0.3, 1: 0.25, 2: 0.1}
-CAPPED = TransitionTable.by_count(
-    {0: {0: 1.0}, 1: {-1: 0.4, 0: 0.3, 1: 0.2, 2: 0.1}, 2: {-2: 0.2, 0: 0.6, 2: 0.2}, 3: FAR}
-)
+NEAR, FAR = {-1: 0.4, 0: 0.3, 1: 0.2, 2: 0.1}, {-2: 0.1, -1: 0.25, 0: 0.3, 1: 0.25, 2: 0.1}
+CAPPED = TransitionTable.by_count({0: {0: 1.0}, 1: NEAR, 2: {-2: 0.2, 0: 0.6, 2: 0.2}, 3: FAR})
 RESIDUES = TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.6, 2: 0.4}, 2: {-2: 0.5, 1: 0.5}}, period=3)
 MIXED = TransitionTable.by_count({0: {3: 1.0}, 1: {0: 0.5, 9: 0.5}, 2: {-1: 1.0}, 3: {1: 0.25, 4: 0.75}}, period=2)
 LAWS = {"capped": CAPPED, "residues": RESIDUES, "mixed": MIXED, "full": FULL}
@@ -122,18 +120,13 @@ THIRDS = {0: {0: 1.0}, 1: {0: 2 / 3, 3: 1 / 3}, 2: {0: 1 / 3, 3: 2 / 3}, 3: {3: 
 """Base 3 as by Stats NZ: to the nearest multiple with probability 2/3."""
 
 
-@pytest.mark.parametrize(
-    ("law", "rows"),
-    [
-        (RandomRounding(3), THIRDS),
-        (RandomRounding(3, [1 / 3, 2 / 3]), THIRDS),
-        (RandomRounding(5), {13: {10: 0.4, 15: 0.6}}),
-        (RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), {13: {10: 0.2, 15: 0.8}, 14: {15: 1.0}}),
-    ],
-)
-def test_rows_of_random_rounding_are_those_of_hand(law, rows):
-    for x, row in rows.items():
-        assert np.exp(law.log_each(np.arange(60), x)) == pytest.approx([row.get(y, 0.0) for y in range(60)], abs=1e-12)
+def test_rows_of_random_rounding_are_those_of_hand():
+    given, unbiased = RandomRounding(5, [0.1, 0.2, 0.8, 1.0]), {13: {10: 0.4, 15: 0.6}}
+    cases = [(RandomRounding(3), THIRDS), (RandomRounding(3, [1 / 3, 2 / 3]), THIRDS), (RandomRounding(5), unbiased)]
+    for law, rows in [*cases, (given, {13: {10: 0.2, 15: 0.8}, 14: {15: 1.0}})]:
+        for x, row in rows.items():
+            expected = [row.get(y, 0.0) for y in range(60)]
+            assert np.exp(law.log_each(np.arange(60), x)) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("base", [2, 5, 1000])

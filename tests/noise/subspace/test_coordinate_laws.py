@@ -49,8 +49,7 @@ def test_density_draws_and_variance_in_coordinates(name, own):
     if name != "projected laplace":
         assert law.logp(noise[0] + 10.0, np.full(shape, 10.0), own) == pytest.approx(density, rel=1e-10)
         assert 5e-5 < chi2.cdf(length, size * degrees) < 1 - 5e-5
-    # Every entry of the covariance within five standard errors (the fourth moment of Laplace noise is six times the square of its
-    # variance; coordinates of projected noise are dependent): below 1e-4 for all of at most 45 different ones.
+    # Every entry of the covariance within five standard errors (a fourth moment of Laplace noise is at most 6 squared variances).
     square, much = np.outer(np.diagonal(exact), np.diagonal(exact)), 5 if "laplace" in law.name else 1
     error = np.sqrt(((4 if name == "projected laplace" else 1) * square + much * exact**2) / size)
     assert np.all(np.abs(at.T @ at / size - exact) < 5 * error)
@@ -80,8 +79,7 @@ def test_variances_of_large_tables():
 
 
 def test_the_coordinates_are_part_of_the_law():
-    # Of a single list of cells both rules give the same axes up to signs; of two by two cells they do not: the move from the
-    # first cell to the second has length 0 + 1 + 1 by Helmert, and the square root of 2 by echelon, whose first axis it is.
+    # The move from the first of 2 x 2 cells to the second has length 0 + 1 + 1 by Helmert; by echelon it is the first axis, sqrt(2).
     total = Invariants(Totals(frame_of(2, 2)))
     same = Invariants(LinearQuery(frame_of(2, 2), [[1, 1, 1, 1]], ["total"]))
     law = ExtendedLaplace(b=2.0, coordinates="echelon-1")

@@ -34,8 +34,7 @@ def test_normalisers_and_draws(space, norm):
     law, n = SubspaceNorm(0.5, norm), own.dimension
     found, directions = law.log_normaliser(own), rng.normal(size=(40_000, n))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
-    # Under exp(-||v||) the norm is a gamma variable of shape n, and with directions u uniform on the sphere S the integral is
-    # (n - 1)! |S| E ||u||**-n.
+    # Under exp(-||v||) the norm is a gamma variable; the integral is (n - 1)! |S| E ||u||**-n, u uniform on the sphere S.
     powers = lengths(own.from_coordinates(directions), norm) ** -float(n)
     sphere = math.lgamma(n) + math.log(2 * math.pi ** (n / 2) / math.gamma(n / 2)) + n * math.log(2.0)
     # 36 tests of three kinds at 5 standard errors or its like: together below 1e-4.
@@ -69,11 +68,9 @@ def test_density_by_hand():
         top = law.logp(start, start, own)
         assert law.logp(start + 3 * move, start, own) - top == pytest.approx(-0.7 * 3 * size, rel=1e-12)
         assert law.logp(start + 1.0, start, own) == -math.inf
-    # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4.
-    found = SubspaceNorm(0.7, "l2").logp(start, start, own)
+    found = SubspaceNorm(0.7, "l2").logp(start, start, own)  # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4
     assert found == pytest.approx(4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12)
-    # Cubes of more than five dimensions have a volume.
-    total = Invariants(Totals({"cell": range(8)}))
+    total = Invariants(Totals({"cell": range(8)}))  # cubes of more than five dimensions have a volume
     assert SubspaceNorm(1.0, "linf").log_normaliser(total) == pytest.approx(13.68161959381424, rel=1e-12)
     assert SubspaceNorm(1.0, "linf").log_normaliser(both_margins(2, 8)) == pytest.approx(16.107634725774048, rel=1e-12)
 
