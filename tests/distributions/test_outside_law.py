@@ -40,15 +40,12 @@ class Softer(noise.LatticeLaplace):
     """A law that states nothing but its base."""
 
 
-def test_it_is_registered_by_name(outside):
+def test_it_is_registered_by_name_and_has_a_distribution_without_any_other_line(outside):
     law = outside.LatticeMaximum(0.7)
     assert NoiseLaw.from_description(law.describe()) == law == parse_law("outside-lattice-maximum epsilon=0.7")
     assert law != outside.LatticeMaximum(0.8)
     assert distribution_of(outside.LatticeMaximum) is outside.LatticeMaximumNoise
     assert list(signature(outside.LatticeMaximumNoise.dist).parameters) == ["mu", "epsilon", "invariants", "kwargs"]
-
-
-def test_a_law_has_a_distribution_without_any_other_line():
     made = distribution_of(Softer)
     assert distribution_of(Softer) is made
     for thing in (made, made.rv_type):
@@ -67,8 +64,7 @@ def test_a_law_has_a_distribution_without_any_other_line():
 
 def test_log_mass_against_brute_force(outside):
     epsilon, value, make = pt.scalar("epsilon"), pt.lvector("value"), outside.LatticeMaximumNoise.dist
-    known, unknown = make(CENTRE, 0.7, invariants=TOTAL), make(CENTRE, epsilon, invariants=TOTAL)
-    graphs = [pm.logp(known, value), pm.logp(unknown, value)]
+    graphs = [pm.logp(make(CENTRE, scale, invariants=TOTAL), value) for scale in (0.7, epsilon)]
     evaluate = pytensor.function([value, epsilon], [*graphs, pt.grad(graphs[1], epsilon)])
     points = outside.triples(70)  # all noise with mass above 1e-17
     sizes = np.abs(points).max(axis=1)

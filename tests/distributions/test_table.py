@@ -246,8 +246,6 @@ def test_in_a_model():
 THREE, COUNTY = np.zeros(3), Invariants(Totals(frame_of(3)))
 LARGE, MANY = np.zeros(3000), Invariants(Totals(frame_of(3000)))  # more cells than a dense matrix is made for
 OTHER_RULE = "stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"
-
-
 test_bad_arguments_are_named = refused(
     (lambda: d.LatticeLaplace.dist(ZERO, 0.5, invariants="margins"), TypeError, r"must be a bayesdp\.Invariants, got str"),
     (lambda: d.ProjectedLaplace.dist(ZERO, 1.0, invariants=None), TypeError, r"must be a bayesdp\.Invariants"),

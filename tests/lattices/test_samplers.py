@@ -114,7 +114,6 @@ test_bad_arguments_are_named = refused(
     of=lambda kwargs: sample_noise(**{"invariants": BLOCKS, "law": "l1", "scale": 1.0, **kwargs}),
 )
 
-
 RATES = (("l1", 1.0), ("l2", 1.7), ("gaussian", 1.1))
 CHAINED = [(case, *law) for case in ("3x3", "totals", "general") for law in RATES] + [("3x3x3", "l1", 0.8)]
 
@@ -169,10 +168,7 @@ K = np.arange(-300, 301)
 def test_integers_follow_their_law(draw, parameters, mass, make_rng):
     state = seed_state(make_rng(1))
     assert_mass(np.array([[draw(state, *parameters)] for _ in range(5000)]), K[:, None], mass / mass.sum())
-
-
-def test_spare_bits_leave_room_for_n():
-    assert [integers.spare_bits(n) for n in (1, 2, 3, 4, 5, 2**40 + 1)] == [63, 63, 62, 62, 61, 23]
+    assert [integers.spare_bits(n) for n in (1, 2, 3, 4, 5, 2**40 + 1)] == [63, 63, 62, 62, 61, 23]  # room for n
 
 
 CAMPUS = {"a": range(4), "b": range(3), "c": range(5)}

@@ -37,8 +37,6 @@ def test_arrays_are_summarised_in_text_and_locked_and_names_are_listed():
 
 
 MORE = "state the scale of laplace more than once"
-
-
 test_texts_that_are_refused = refused(
     ("", ValueError, "must start with one of boundary-inflated"),
     ("cauchy sigma=5", ValueError, "unknown noise law 'cauchy'; known laws are 'boundary-inflated"),

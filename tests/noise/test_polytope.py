@@ -93,8 +93,6 @@ THREE, THREE_VERTICES = substitutions(3)
 WEIGHTED = Invariants(LinearQuery({"cell": range(3)}, [[1, 2, 3]], ["weighted"]))
 CUBE = {"a": range(2), "b": range(2), "c": range(2)}
 ZERO = np.zeros(3)
-
-
 test_bad_arguments_are_named = refused(
     (lambda: KNorm(1.0, THREE_VERTICES).logp(ZERO, ZERO, WEIGHTED), ValueError, "'helmert-1', but .* 'echelon-1'"),
     (lambda: KNorm(1.0, THREE_VERTICES, "svd"), ValueError, "must be one of 'helmert-1', 'echelon-1', got 'svd'"),

@@ -209,8 +209,6 @@ def test_the_unit_ball_is_the_hull_of_the_definition(invariants, adjacency):
 
 PARTLY = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
 JUNCTION = Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a", "b"], ["b", "c"]))
-
-
 test_what_is_not_known_or_no_hull_is_refused = refused(
     (lambda: SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]]), "span the space of dimension 3, but they span 2"),
     (lambda: SymmetricHull([1.0, 2.0]), "vertices must be a matrix with one vertex a row"),
@@ -226,7 +224,6 @@ test_what_is_not_known_or_no_hull_is_refused = refused(
     (lambda: SensitivityHull(totals(1, 1), 1), "nothing can change"),
     error=(ValueError, NotImplementedError),
 )
-
 
 CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)}, {"row": range(2), "column": range(3)}
 AGES, LONG = {"age": range(8)}, {"cell": range(16)}

@@ -260,10 +260,11 @@ def test_discrete_extremes(free):
     assert law.log_mass(0.0, 0.0) == pytest.approx(-np.log(1e9), rel=1e-9)
 
 
+DRAWN = [(2.0, (0, 9), 9.0), (20.0, (0, 9), 2.5), (2.0, (0, 90), -6.0), (1.7, (-4, None), -3.0)]
+
+
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *DISCRETE])
-@pytest.mark.parametrize(
-    ("scale", "bounds", "mu"), [(2.0, (0, 9), 9.0), (20.0, (0, 9), 2.5), (2.0, (0, 90), -6.0), (1.7, (-4, None), -3.0)]
-)
+@pytest.mark.parametrize(("scale", "bounds", "mu"), DRAWN)
 def test_draws_follow_the_law(kind, scale, bounds, mu):
     """Chi-square over some ten groups, 20,000 draws; 28 tests with a false alarm in 10,000 each."""
     law = kind(scale, bounds)
@@ -282,13 +283,17 @@ def test_draws_follow_the_law(kind, scale, bounds, mu):
     assert chi_square_pvalue(observed, possible * drawn.size, least=0.0) > 1e-4
 
 
-def test_arrays_of_scales_and_bounds():
+def test_arrays_of_scales_and_bounds_and_digits_of_tails_next_to_a_bound():
     law = noise.TruncatedLaplace([0.5, 1.0, 2.0], ([0.0, -1.0, None], [1.0, 2.0, 5.0]))
     mu, y = np.array([0.2, 0.3, 4.0]), np.array([0.9, -0.5, -3.0])
     laws = [noise.TruncatedLaplace(b, ends) for b, ends in ((0.5, (0, 1)), (1.0, (-1, 2)), (2.0, (None, 5)))]
     each = [own.logp(v, at) for own, v, at in zip(laws, y, mu, strict=True)]
     assert law.logp(y, mu) == pytest.approx(sum(each))
     assert NoiseLaw.from_description(json.loads(json.dumps(law.describe(), allow_nan=False))) == law
+    # By the formula, at a location at the bound that the value is next to.
+    law, expected = noise.TruncatedLaplace(1.0, (0.0, 1.0)), np.log(np.expm1(-1e-9) / np.expm1(-1.0))
+    assert law.log_cdf(1e-9, 0.0) == pytest.approx(expected, rel=1e-14)
+    assert law.log_sf(1.0 - 2.0**-40, 1.0) == pytest.approx(np.log(np.expm1(-(2.0**-40)) / np.expm1(-1.0)), rel=1e-14)
 
 
 test_what_is_refused = refused(
@@ -319,13 +324,6 @@ test_what_is_refused = refused(
     (lambda: parse_law("truncated-gaussian b=2.5 bounds=0:9"), ValueError, "sigma = sensitivity / sqrt"),
     of=lambda own: own() if callable(own) else noise.BoundaryInflatedDiscreteLaplace(1.0, own),
 )
-
-
-def test_tails_keep_their_digits_next_to_a_bound():
-    """By the formula, at a location at the bound that the value is next to."""
-    law, expected = noise.TruncatedLaplace(1.0, (0.0, 1.0)), np.log(np.expm1(-1e-9) / np.expm1(-1.0))
-    assert law.log_cdf(1e-9, 0.0) == pytest.approx(expected, rel=1e-14)
-    assert law.log_sf(1.0 - 2.0**-40, 1.0) == pytest.approx(np.log(np.expm1(-(2.0**-40)) / np.expm1(-1.0)), rel=1e-14)
 
 
 @pytest.mark.parametrize("theta", [0.0, 0.02, 0.5])

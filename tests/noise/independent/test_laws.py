@@ -130,8 +130,6 @@ def test_tulap_by_hand_and_its_draws_and_variance():
 
 THREE = DiscreteGaussian(sigma=[1.0, 2.0, 3.0])
 CELLS = Identity({"county": ["Alpha", "Beta"]})
-
-
 test_bad_arguments_are_named = refused(
     (lambda: THREE.logp([1, 2], [1, 2]), ValueError, r"sigma has shape \(3,\), .* not fit values of shape \(2,\)"),
     (lambda: THREE.logp([1, 2], [1, 2, 3]), ValueError, r"values of shape \(2,\) do not fit location of shape \(3,\)"),
@@ -150,7 +148,6 @@ test_bad_arguments_are_named = refused(
     (lambda: draw_independent(DiscreteLaplace([1.0, 2.0]), 2), TypeError, "one scale for all answers"),
     (lambda: draw_independent(DiscreteLaplace(1.0), 3, "numpy"), ValueError, "engine must be"),
 )  # fmt: skip
-
 
 NEEDED = pytest.mark.skipif(importlib.util.find_spec("opendp") is None, reason="needs the extra 'secure'")
 

@@ -119,8 +119,6 @@ def test_a_law_that_says_so_by_count_is_not_warned_of_and_text_keeps_it():
 
 
 NEITHER = "needs max_deviation and either variance or variance_at_most, or ptable"
-
-
 test_arguments_that_are_none_are_refused = refused(
     ({}, NEITHER),
     ({"max_deviation": 2}, NEITHER),

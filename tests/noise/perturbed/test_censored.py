@@ -73,10 +73,7 @@ test_text_that_is_no_law = refused(
     of=parse_law,
 )
 
-
 ONCE = "law must not be a censored one: state both thresholds at once"
-
-
 test_what_is_refused = refused(
     (lambda: Censored(GEOMETRIC, 5, 4), "below must be at most above.* 5 and 4"),
     (lambda: Censored(GEOMETRIC, [1, 9], [3, 4]), r"they are not at position \(1,\): 9 and 4"),

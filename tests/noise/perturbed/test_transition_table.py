@@ -86,7 +86,6 @@ CELLS = bdp.Identity({"county": ["Alpha", "Beta", "Gamma"]})
 NEVER_ZERO = TransitionTable.by_count({0: {3: 1.0}, 1: {2: 1.0}, 2: {1: 1.0}}, period=3)
 TRIED = "county=Beta is 4, which no count leads to under the law .*: counts from 2 to 6 were tried"
 NO_ZERO = "bounds of the law 'transition-table', 3 to inf, but county=Beta is 0"
-
 test_what_is_no_law_or_count_is_refused = refused(
     (lambda: bdp.Measured(CELLS, [3, 4, 6], RESIDUES), TRIED),
     (lambda: bdp.Measured(CELLS, [3, 0, 6], NEVER_ZERO), NO_ZERO),
@@ -114,7 +113,6 @@ test_what_is_no_law_or_count_is_refused = refused(
     (lambda: ConventionalRounding(4, "away"), "ties must be one of 'up', 'down', 'even'"),
     (lambda: parse_law("random-rounding base=2.5"), "base must be a positive integer"),
 )
-
 
 THIRDS = {0: {0: 1.0}, 1: {0: 2 / 3, 3: 1 / 3}, 2: {0: 1 / 3, 3: 2 / 3}, 3: {3: 1.0}, 17: {15: 1 / 3, 18: 2 / 3}}
 """Base 3 as by Stats NZ: to the nearest multiple with probability 2/3."""

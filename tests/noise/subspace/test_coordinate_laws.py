@@ -102,8 +102,6 @@ OTHER = "stated in coordinates 'echelon-1', but these invariants .* 'helmert-1'"
 WHOLE, ECHELON, PAIR = Invariants(Totals(frame_of(2, 2))), ExtendedLaplace(2.0, "echelon-1"), np.zeros((2, 2))
 DEFINITE = "covariance must be positive definite, but its smallest eigenvalue is"
 SQUARE = all_margins(2, 2)
-
-
 test_what_does_not_fit_is_refused = refused(
     (lambda: ECHELON.logp(PAIR, PAIR, WHOLE), OTHER),
     (lambda: ECHELON.draw(None, (2, 2), invariants=WHOLE), OTHER),

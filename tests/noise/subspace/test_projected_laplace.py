@@ -56,15 +56,13 @@ class TestOneBlock:
         assert slope == pytest.approx((kernel(u, r, b + step)[0] - kernel(u, r, b - step)[0]) / (2 * step), rel=1e-7)
         assert abs(gradient @ r) < 1e-12  # nothing along the row
 
-    def test_ties(self):
+    def test_ties_also_far_from_the_mass(self):
         u, r = np.array([1.0, 1.0, -2.0, 1.0, -2.0, 1.0, 0.0, 0.0]), np.ones(8)
         assert kernel(u, r, 0.7)[0] == pytest.approx(line_by_quadrature(u, r, 0.7), rel=1e-13)
         # The density is once differentiable, so a tie is no kink: differences to both sides agree with the gradient.
         for side in (1e-6, -1e-6):
             found = (kernel(u + side * np.eye(8)[0], r, 0.7)[0] - kernel(u, r, 0.7)[0]) / side
             assert kernel(u, r, 0.7)[1][0] == pytest.approx(found, abs=1e-5)
-
-    def test_ties_far_from_the_mass(self):
         # Knots with all of the mass on one side are seen to apart from the others; ties must not fall in between.
         u = np.array([0.0] * 7 + [500.0] * 3 + [-500.0] * 3 + [60.0, 60.0, -60.0, 900.0])
         r = np.ones(len(u))
