@@ -229,18 +229,13 @@ CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)
 AGES, LONG = {"age": range(8)}, {"cell": range(16)}
 BELOW = bdp.LinearQuery(AGES, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
 ROWS = np.vstack([np.full(16, 100), np.array(list(product([-1, 1], repeat=4))).T])
-HUNDRED = bdp.LinearQuery(LONG, ROWS, list("habcd"))
+HUNDRED, BOTH_WAYS = bdp.LinearQuery(LONG, ROWS, list("habcd")), Margins(MARGINS, ["row"], ["column"])
 
 SUBSTITUTION = "substitution"
 BALLS = {
     "six cells": (Invariants(Totals(CELLS)), bdp.Identity(CELLS), SUBSTITUTION, (31.43, 60.00, 74.15, 3.40)),
     "3 x 3": (both_margins(3, 3), bdp.Identity(TABLE), SUBSTITUTION, (16.67, 26.67, 37.14, 2.27)),
-    "margins": (
-        Invariants(Totals(MARGINS)),
-        Margins(MARGINS, ["row"], ["column"]),
-        SUBSTITUTION,
-        (30.00, 46.63, 67.18, 4.17),
-    ),
+    "margins": (Invariants(Totals(MARGINS)), BOTH_WAYS, SUBSTITUTION, (30.00, 46.63, 67.18, 4.17)),
     "running totals": (Invariants(Totals(AGES)), BELOW, SUBSTITUTION, (70.00, 139.74, 686.00, 5.58)),
     "hundredfold": (Invariants(None, LONG), HUNDRED, "add-remove", (140_056, 64_896, 108_160, 4_406)),
 }

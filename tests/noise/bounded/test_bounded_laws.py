@@ -164,8 +164,7 @@ def _normal_between(low, high, mu, sigma):
 def test_densities_and_tails_keep_their_digits(sigma, low, high):
     """Locations inside, outside and far outside, intervals much wider and much narrower than the noise."""
     law, checked = noise.TruncatedGaussian(sigma, (low, high)), 0
-    before, flint.ctx.prec = flint.ctx.prec, 1000
-    try:
+    with flint.ctx.workprec(1000):
         for mu in (-50.0, -3.0, -1e-9, 0.0, 0.2, 1.0, 2.5, 80.0):
             total = _normal_between(low, high, mu, sigma)
             for y in (0.3, 0.9999, 1e-10):
@@ -180,8 +179,6 @@ def test_densities_and_tails_keep_their_digits(sigma, low, high):
                     if expected.rel_accuracy_bits() > 60:  # 1000 bits hold it
                         assert found == pytest.approx(float(expected), rel=1e-9, abs=1e-300), (mu, y)
                         checked += 1
-    finally:
-        flint.ctx.prec = before
     assert checked >= 8
 
 
