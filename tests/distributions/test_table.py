@@ -135,7 +135,7 @@ def test_constants_batches_and_tables_off_the_subspace(name, own):
     assert law(name, 0.7, own).logp(other, beside, own) == -math.inf
 
 
-CONSTANT = r"(epsilon|sigma) must be a constant here.*neither a closed form nor.*16"
+CONSTANT = r"(epsilon|sigma) must be a constant here.*neither a closed form nor.*64"
 
 
 @pytest.mark.parametrize("name", ["lattice l1", "lattice l2", "lattice gaussian"])
