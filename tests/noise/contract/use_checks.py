@@ -153,7 +153,9 @@ def check_short_run(example: Example, own: Fitted) -> None:
 
 
 def check_file(example: Example, own: Fitted) -> None:
-    """A release with the law is the same after writing and reading."""
+    """A release with the law is the same after writing and reading; other parameters of a law make no other file."""
+    if example.variant:
+        return
     with TemporaryDirectory() as folder:
         path = Path(folder) / "release"
         own.release.to_netcdf(path.with_suffix(".nc"))
@@ -200,9 +202,8 @@ def check_pair_loss(example: Example, own: Fitted) -> None:
         else:
             # Of normal noise the log-ratio at the centre is mu**2 / 2 = rho.
             centre = law.logp(zero, zero, kept) - law.logp(zero, change, kept)
-            [(unit, found)] = dict(known.loss(length, None)).items()
-            found = {"rho": found, "mu": 0.5 * found**2}[unit]
-            np.testing.assert_allclose(found, centre, rtol=1e-9)
+            for unit, found in dict(known.loss(length, None)).items():
+                np.testing.assert_allclose({"rho": found, "mu": 0.5 * found**2}[unit], centre, rtol=1e-9)
 
 
 USE_CHECKS = [own for name, own in list(globals().items()) if name.startswith("check_")]

@@ -78,7 +78,7 @@ def test_density_by_hand():
 def test_large_tables_are_drawn_exactly_or_refused():
     for norm in ORDER:
         law = SubspaceNorm(1.0, norm)
-        for own in (both_margins(8, 8), both_margins(3, 12), Invariants(Totals({"cell": range(3000)}))):
+        for own in (both_margins(3, 12), Invariants(Totals({"cell": range(400)}))):
             assert law.sampler(own).exact
             assert np.max(np.abs(own.matrix @ law.draw(None, own.frame.shape, 1, own).reshape(-1))) < 1e-8
     cube = {"a": range(6), "b": range(6), "c": range(6)}
