@@ -1,4 +1,4 @@
-"""Tests of what is refused: a call, and what the error says of it."""
+"""Tables of calls that must be refused: each case is a test of its own, whose name is what the error has to say."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,19 +7,27 @@ import pytest
 
 __all__ = ["refused"]
 
+ERRORS = (NotImplementedError, TypeError, ValueError)
 
-def refused(*cases: tuple[Any, ...], of: Callable[[Any], object] | None = None) -> Callable[..., None]:
+
+def refused(
+    *cases: tuple[Any, ...], of: Callable[[Any], object] | None = None, error: Any = ERRORS
+) -> Callable[..., None]:
     """A test, to be given a name in its module, that each call ends in an error whose text matches.
 
-    Cases are a call without arguments, or the argument of the call `of`, a pattern of the text, and the error if it matters which.
+    Cases are a call without arguments, or the argument of the call `of`, a pattern of the text, and the type of the error if it is
+    not `error`, before or after the pattern.
     """
-    every = (NotImplementedError, TypeError, ValueError)
+    patterns = [next(own for own in case[1:] if isinstance(own, str)) for case in cases]
+    kinds = [next((own for own in case[1:] if not isinstance(own, str)), error) for case in cases]
 
     @pytest.mark.parametrize(
-        ("case", "message", "error"), [(*own, every)[:3] for own in cases], ids=[own[1][:40] for own in cases]
+        ("call", "kind", "pattern"),
+        [(case[0], kind, pattern) for case, kind, pattern in zip(cases, kinds, patterns, strict=True)],
+        ids=[pattern[:40] for pattern in patterns],
     )
-    def test(case: Any, message: str, error: Any) -> None:
-        with pytest.raises(error, match=message):
-            of(case) if of else case()
+    def test(call: Any, kind: Any, pattern: str) -> None:
+        with pytest.raises(kind, match=pattern):
+            of(call) if of else call()
 
     return test

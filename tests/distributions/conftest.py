@@ -1,5 +1,3 @@
-"""Which files of this folder are no tests."""
+"""Which files of this folder are no tests: outside_law.py registers a law, which other tests must not meet."""
 
-collect_ignore = [
-    "outside_law.py"
-]  # imported by its own test only: it registers a law, which other tests must not meet
+collect_ignore = ["outside_law.py"]

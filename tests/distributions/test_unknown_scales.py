@@ -1,13 +1,7 @@
-"""The scale of every noise law as a variable of the model: its likelihood with all constants, what the kernel takes, posteriors.
-
-`HOW` says law by law what may be unknown; docs/how-to/unknown-noise.md shows the same table.
-"""
-
-from __future__ import annotations
+"""The scale of every noise law as a variable of the model: its likelihood with all constants, and what the kernel takes."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -17,44 +11,39 @@ import bayesdp as bdp
 from bayesdp.distributions.perturbed import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import Censored, NoiseLaw, PerturbedLaw, TransitionTable, law_names
-from tests.noise.contract.examples import LINE, TABLE, Example, example_of, variants
+from bayesdp.noise import Censored, PerturbedLaw, TransitionTable, law_names
+from tests.noise.contract.examples import LINE, TABLE, example_of, variants
 from tests.noise.contract.use_checks import RATE
 
 FACTORS = (0.8, 1.0, 1.25)
 PAGE = Path(__file__).parents[2] / "docs/how-to/unknown-noise.md"
 
-HOW = {
-    name: (what, how)
-    for line in PAGE.read_text(encoding="utf-8").splitlines()
-    if line.startswith("| ")
-    for name, what, how in [[own.strip() for own in line.strip("|").split("|")]]
-    if name != "law"
-}
+CELLS = [
+    [own.strip() for own in line.strip("|").split("|")]
+    for line in PAGE.read_text("utf-8").split("\n")
+    if line[:2] == "| "
+]
+HOW = {name: (what, how) for name, what, how in CELLS if name != "law"}
 """What of each law may be a variable, and how counts are moved then; why nothing may: the table of the page."""
 
-TRIED = [
-    name
-    for name in (*HOW, *variants())
-    if HOW[name if name in HOW else name.split()[0]][0] and not name.startswith("unknown-perturbation")
-]
+TRIED = [n for n in (*HOW, *variants()) if HOW[n.split()[0]][0] and not n.startswith("unknown-perturbation")]
 """The rows of `UnknownPerturbation` have tests of their own (tests/steps/test_noise_gibbs.py)."""
 
 QUICK = ("gaussian", "boundary-inflated-laplace", "projected-gaussian", "random-rounding")
 
 
-def rows(law: PerturbedLaw, factor: Any) -> Any:
+def rows(law, factor):
     """Probabilities of perturbed counts to a power of 1 over the factor, by NumPy or PyTensor."""
     mass = law.transitions.mass
     raised = np.where(mass > 0.0, mass, 1.0) ** (1.0 / factor) * (mass > 0.0)
     return raised / raised.sum(axis=1, keepdims=True)
 
 
-def scale_of(law: NoiseLaw) -> str:
+def scale_of(law):
     return next(name for name in ("b", "sigma", "epsilon") if name in law.model_parameters())
 
 
-def at(law: NoiseLaw, factor: float) -> NoiseLaw:
+def at(law, factor):
     """The law at a factor of its scale, by the law itself."""
     if isinstance(law, PerturbedLaw):
         table = law.transitions
@@ -64,7 +53,7 @@ def at(law: NoiseLaw, factor: float) -> NoiseLaw:
     return replace(law, **{scale_of(law): factor * law.model_parameters()[scale_of(law)]})
 
 
-def model_of(example: Example) -> pm.Model:
+def model_of(example):
     """Counts with an exact sum, and numbers of the law at an unknown factor of its scale."""
     law, values = example.law, example.values
     with pm.Model(coords=LINE) as model:
@@ -81,18 +70,17 @@ def model_of(example: Example) -> pm.Model:
     return model
 
 
-def test_every_law_says_what_of_it_may_be_unknown() -> None:
+def test_every_law_says_what_of_it_may_be_unknown():
     assert {name.split()[0] for name in HOW} == set(law_names().split(", "))
     assert HOW["discrete-laplace"] == ("b", "drawn exactly")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in TRIED])
-def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
+def test_the_likelihood_of_a_scale_has_all_its_constants(name):
     """Between scales it changes by as much as the law says; the step method takes it as the table says."""
     own = example_of(name)
     model = model_of(own)
-    log_noise = model.compile_logp(vars=[model["noisy"]])
-    point = model.initial_point() | {"x": TABLE}
+    log_noise, point = model.compile_logp(vars=[model["noisy"]]), model.initial_point() | {"x": TABLE}
     found = [float(log_noise({**point, "factor_interval__": np.array(np.log((f - 0.5) / (2.0 - f)))})) for f in FACTORS]
     exact = [at(own.law, f).logp(own.values, own.location, own.kept) for f in FACTORS]
     if own.law.name != "conventional-rounding":  # nothing in it is by chance
@@ -100,5 +88,4 @@ def test_the_likelihood_of_a_scale_has_all_its_constants(name: str) -> None:
     np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=1e-7)
     with model:
         step = FiberGibbs()
-    how = HOW[name if name in HOW else name.split()[0]][1]
-    assert step.tables[0].exact_conditional == (how == "drawn exactly")
+    assert step.tables[0].exact_conditional == (HOW.get(name, HOW[name.split()[0]])[1] == "drawn exactly")

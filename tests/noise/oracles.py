@@ -7,16 +7,13 @@ from decimal import Decimal, localcontext
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.queries import Margins
 from tests.comparison.chi_square import draws_pvalue
+from tests.comparison.enumeration import Floats, Ints
 from tests.comparison.enumeration import lattice_points as vectors_of
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
 
 
 class DecimalLaw:
@@ -25,8 +22,7 @@ class DecimalLaw:
     def __init__(self, kind: Literal["laplace", "gaussian"], mu: float, scale: float) -> None:
         with localcontext() as context:
             context.prec = 50
-            centre, width = Decimal(mu), Decimal(scale)
-            reach = int(scale * (100 if kind == "laplace" else 15)) + 5
+            centre, width, reach = Decimal(mu), Decimal(scale), int(scale * (100 if kind == "laplace" else 15)) + 5
             nearest = int(centre.to_integral_value())
             self.k = np.arange(nearest - reach, nearest + reach + 1)
             if kind == "laplace":

@@ -1,12 +1,8 @@
 """One contract for all noise laws, driven by their registry: a new law is under test by existing.
 
-The mass of a law is summed from its `logp` by plain arithmetic (`contract/masses.py`) and compared with its PyMC
-distribution, its draws, its moments, its distribution function, its picture and its description (`contract/mass_checks.py`);
-then a release with it with the posterior kernel, an enumerated posterior, and what files, compositions and tests make
-of it (`contract/use_checks.py`).
+Its mass is summed from `logp` (`contract/masses.py`) and compared with all that is said of the law (`contract/mass_checks.py`); then
+what is made of a release with it (`contract/use_checks.py`).
 """
-
-from __future__ import annotations
 
 from functools import cache
 
@@ -14,35 +10,35 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp import noise
-from tests.noise.contract.examples import LINE, Example, example_of, variants
+from tests.noise.contract.examples import LINE, example_of, variants
 from tests.noise.contract.mass_checks import MASS_CHECKS
-from tests.noise.contract.masses import Mass, mass_of
-from tests.noise.contract.use_checks import USE_CHECKS, Fitted, check_short_run, fitted
+from tests.noise.contract.masses import mass_of
+from tests.noise.contract.use_checks import USE_CHECKS, check_short_run, fitted
 
 LAWS = [*noise.law_names().split(", "), *variants()]
 
 
 @cache
-def _mass(name: str) -> tuple[Example, Mass]:
+def _mass(name):
     example = example_of(name)
     assert f"{example.law.name} {example.variant}".strip() == name
     return example, mass_of(example)
 
 
 @cache
-def _fitted(name: str) -> tuple[Example, Fitted]:
+def _fitted(name):
     example = example_of(name)
     return example, fitted(example)
 
 
-def test_every_registered_law_has_an_example() -> None:
+def test_every_registered_law_has_an_example():
     for name in noise.law_names().split(", "):
         example_of(name)
     with pytest.raises(AssertionError, match="'no-such-law' is registered, but has no example"):
         example_of("no-such-law")
 
 
-def test_shares_are_no_counts() -> None:
+def test_shares_are_no_counts():
     example = example_of("rescaled-laplace")
     with pytest.raises(ValueError, match="that add up to 1, which are no counts"):
         bdp.Release.from_published(LINE, [bdp.Measured(bdp.Identity(LINE), example.values, example.law)])
@@ -50,7 +46,7 @@ def test_shares_are_no_counts() -> None:
 
 @pytest.mark.parametrize("check", MASS_CHECKS, ids=lambda own: own.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", LAWS)
-def test_mass(name: str, check) -> None:
+def test_mass(name, check):
     check(*_mass(name))
 
 
@@ -60,10 +56,10 @@ _USES = [pytest.param(own, marks=[pytest.mark.slow] * (own is check_short_run)) 
 
 @pytest.mark.parametrize("check", _USES, ids=lambda own: own.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("name", LAWS)
-def test_use(name: str, check) -> None:
+def test_use(name, check):
     check(*_fitted(name))
 
 
 @pytest.mark.system
-def test_a_law_with_a_latent_part_is_sampled() -> None:
+def test_a_law_with_a_latent_part_is_sampled():
     check_short_run(*_fitted("unknown-perturbation"))

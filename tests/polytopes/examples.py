@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
 from bayesdp.invariants import Invariants
 from bayesdp.polytopes import SymmetricHull
 from bayesdp.queries import Margins, Totals
-
-type Floats = npt.NDArray[np.float64]
+from tests.comparison.enumeration import Floats
 
 
 class Programs(SymmetricHull):
@@ -28,20 +26,16 @@ def both_margins(rows: int, columns: int) -> Invariants:
 def moves(rows: int, columns: int) -> tuple[Invariants, Floats]:
     """All 2 x 2 moves, in coordinates."""
     tables = []
-    for i, k in combinations(range(rows), 2):
-        for j, m in combinations(range(columns), 2):
-            table = np.zeros((rows, columns))
-            table[i, j] = table[k, m] = 1
-            table[i, m] = table[k, j] = -1
-            tables.append(table)
+    for (i, k), (j, m) in product(combinations(range(rows), 2), combinations(range(columns), 2)):
+        tables.append(np.zeros((rows, columns)))
+        tables[-1][[i, k, i, k], [j, m, m, j]] = 1, 1, -1, -1
     invariants = both_margins(rows, columns)
     return invariants, invariants.coordinates(np.array(tables))
 
 
 def substitutions(cells: int) -> tuple[Invariants, Floats]:
     """All differences of two cells with a fixed total: the root polytope."""
-    invariants = Invariants(Totals({"cell": range(cells)}))
-    units = np.eye(cells)
+    invariants, units = Invariants(Totals({"cell": range(cells)})), np.eye(cells)
     pairs = [units[i] - units[j] for i, j in combinations(range(cells), 2)]
     return invariants, invariants.coordinates(np.array(pairs))
 

@@ -1,10 +1,7 @@
 """Gauges of polytopes: closed forms, the simplex, balls of sensitivity and of other norms."""
 
-from __future__ import annotations
-
 import math
 import pickle
-from collections.abc import Callable
 from itertools import permutations, product
 
 import numpy as np
@@ -16,65 +13,49 @@ from bayesdp.mechanisms import ExtendedLaplace, KNorm
 from bayesdp.papers.subspace import private_error_bound
 from bayesdp.polytopes import SensitivityHull, SymmetricHull, sensitivity_hull
 from bayesdp.polytopes.base import gauge_program
-from bayesdp.polytopes.generators import Generators, circuits, listed
+from bayesdp.polytopes.generators import circuits, listed
 from bayesdp.privacy import neighbour_differences, optimal_factorization
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.polytopes.examples import Floats, Programs, both_margins, cube, moves, substitutions
+from tests.comparison.enumeration import lattice_points
+from tests.polytopes.examples import Programs, both_margins, cube, moves, substitutions
+from tests.refusals import refused
 
 BOTH = (SymmetricHull, Programs)
 
 
-def points(dimension: int, count: int = 25) -> Floats:
+def points(dimension, count=25):
     return np.random.default_rng(dimension).normal(size=(count, dimension)) * 7.0
 
 
-def volume(hull: SymmetricHull) -> float:
+def volume(hull):
     return math.exp(hull.log_cone_mass) / math.factorial(hull.dimension)
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("dimension", [1, 2, 3, 6])
-def test_cross_polytope_and_cube(kind: type[SymmetricHull], dimension: int) -> None:
-    v = points(dimension)
-    cross, box = kind(np.eye(dimension)), kind(cube(dimension))
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_the_norms_of_cross_polytopes_cubes_and_of_one_fixed_total_which_is_half_the_l1_norm(kind, n):
+    v, (invariants, vertices) = points(n), substitutions(n + 1)
+    cross, box, hull = kind(np.eye(n)), kind(cube(n)), kind(vertices)
     assert cross.gauge(v) == pytest.approx(np.abs(v).sum(axis=1), rel=1e-13)
     assert box.gauge(v) == pytest.approx(np.abs(v).max(axis=1), rel=1e-13)
-    if kind is SymmetricHull:
-        assert volume(cross) == pytest.approx(2**dimension / math.factorial(dimension), rel=1e-12)
-        assert volume(box) == pytest.approx(2**dimension, rel=1e-12)
-        assert (len(cross.boundary.forms), len(box.boundary.forms)) == (2 ** (dimension - 1), dimension)
-
-
-@pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize("cells", [2, 3, 5, 8])
-def test_one_fixed_total_has_half_the_l1_norm(kind: type[SymmetricHull], cells: int) -> None:
-    invariants, vertices = substitutions(cells)
-    hull = kind(vertices)
-    v = points(cells - 1)
-    tables = invariants.from_coordinates(v)
-    assert hull.gauge(v) == pytest.approx(0.5 * np.abs(tables).sum(axis=1), rel=1e-13)
+    assert hull.gauge(v) == pytest.approx(0.5 * np.abs(invariants.from_coordinates(v)).sum(axis=1), rel=1e-13)
     if kind is SymmetricHull:
         # The root polytope has C(2n, n) unimodular simplices and 2**(n+1) - 2 facets; the lattice has density 1/sqrt(n+1).
-        n = cells - 1
-        assert volume(hull) == pytest.approx(math.comb(2 * n, n) / math.factorial(n) * math.sqrt(cells), rel=1e-12)
-        assert 2 * len(hull.boundary.forms) == 2**cells - 2
+        expected = [2**n / math.factorial(n), 2**n, math.comb(2 * n, n) / math.factorial(n) * math.sqrt(n + 1)]
+        assert [volume(own) for own in (cross, box, hull)] == pytest.approx(expected, rel=1e-12)
+        assert [len(own.boundary.forms) for own in (cross, box, hull)] == [2 ** (n - 1), n, 2**n - 1]
         # With z = s (D - D') of lattice-free l1 noise: E ||z||**2 = 4 (2d - 1)(d - 1) / (d + 1).
-        expected = 4 * (2 * cells - 1) * n / (cells + 1)
-        assert np.trace(hull.second_moment) == pytest.approx(expected, rel=1e-12)
+        assert np.trace(hull.second_moment) == pytest.approx(4 * (2 * n + 1) * n / (n + 2), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("size", "facets", "cones", "square"),
-    [
-        (3, 30, 66, 46.8),
-        pytest.param(4, 866, 68048, 127.7, marks=pytest.mark.slow),  # Qhull needs seconds
-    ],
-)
-def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, square: float) -> None:
+SLOW = pytest.param(4, 866, 68048, 127.7, marks=pytest.mark.slow)  # Qhull needs seconds
+
+
+@pytest.mark.parametrize(("size", "facets", "cones", "square"), [(3, 30, 66, 46.8), SLOW])
+def test_hull_of_the_moves_of_square_tables(size, facets, cones, square):
     # Figures of a separate computation: facets, n! vol K in a lattice basis, and mean squares of draws, to a few thousandths.
     _, vertices = moves(size, size)
-    hull = SymmetricHull(vertices)
-    n = (size - 1) ** 2
+    hull, n = SymmetricHull(vertices), (size - 1) ** 2
     assert (hull.dimension, len(vertices)) == (n, math.comb(size, 2) ** 2)
     assert 2 * len(hull.boundary.forms) == facets
     determinant = size ** (size - 1)  # of a lattice basis of tables with zero margins, in orthonormal coordinates
@@ -84,7 +65,7 @@ def test_hull_of_the_moves_of_square_tables(size: int, facets: int, cones: int, 
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (3, 4)])
-def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
+def test_programs_agree_with_facets(shape):
     _, vertices = moves(*shape)
     facets, program = SymmetricHull(vertices), Programs(vertices)
     v = points(facets.dimension)
@@ -98,31 +79,26 @@ def test_programs_agree_with_facets(shape: tuple[int, int]) -> None:
             assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize(("kind", "scale"), [(SymmetricHull, 1e-6), (Programs, 1e5)])
-def test_units_do_not_matter(kind: type[SymmetricHull], scale: float) -> None:
-    _, vertices = moves(3, 3)
-    v, base, scaled = points(4), kind(vertices), kind(vertices * scale)
-    assert scaled.gauge(v * 1e9) * scale == pytest.approx(base.gauge(v) * 1e9, rel=1e-11)
-    if kind is SymmetricHull:
-        assert volume(scaled) == pytest.approx(volume(base) * scale**4, rel=1e-10)
-
-
-def test_generic_points_and_doubled_vertices() -> None:
+def test_generic_points_doubled_vertices_and_units():
+    for kind, scale in ((SymmetricHull, 1e-6), (Programs, 1e5)):
+        own = moves(3, 3)[1]
+        v, base, scaled = points(4), kind(own), kind(own * scale)
+        assert scaled.gauge(v * 1e9) * scale == pytest.approx(base.gauge(v) * 1e9, rel=1e-11)
+        if kind is SymmetricHull:
+            assert volume(scaled) == pytest.approx(volume(base) * scale**4, rel=1e-10)
     rng = np.random.default_rng(2)
     vertices = rng.normal(size=(40, 5))
     hull = SymmetricHull(vertices)
-    doubled = SymmetricHull(np.concatenate([vertices, -vertices, 0.3 * vertices, np.zeros((1, 5))]))
-    v = points(5)
+    doubled, v = SymmetricHull(np.concatenate([vertices, -vertices, 0.3 * vertices, np.zeros((1, 5))])), points(5)
     assert doubled.gauge(v) == pytest.approx(hull.gauge(v), rel=1e-12)
     assert volume(doubled) == pytest.approx(volume(hull), rel=1e-10)
     assert Programs(vertices).gauge(v) == pytest.approx(hull.gauge(v), rel=1e-10)
 
 
-def test_hulls_compare_and_travel_by_their_vertices() -> None:
+def test_hulls_compare_and_travel_by_their_vertices():
     _, vertices = moves(3, 3)
     hull = SymmetricHull(vertices)
-    _ = hull.boundary
-    other = pickle.loads(pickle.dumps(hull))
+    _, other = hull.boundary, pickle.loads(pickle.dumps(hull))
     assert (other, hash(other)) == (hull, hash(hull))
     assert "boundary" not in other.__dict__  # it is found again, and takes no room
     assert hull != SymmetricHull(2 * vertices)
@@ -134,32 +110,25 @@ def test_hulls_compare_and_travel_by_their_vertices() -> None:
     assert pickle.loads(pickle.dumps(SensitivityHull(margins, 3))) == SensitivityHull(margins, 3)
 
 
-def units(rows: int, columns: int) -> Floats:
+def units(rows, columns):
     return both_margins(rows, columns).coordinates(np.eye(rows * columns).reshape(-1, rows, columns))
 
 
-def by_definition(rows: int, columns: int, records: int) -> Floats:
+def by_definition(rows, columns, records):
     """Coordinates of all moves, and of all 3-cycles, written out cell by cell."""
     tables = []
     for size in range(2, records + 1):
-        for i in permutations(range(rows), size):
-            for j in permutations(range(columns), size):
-                table = np.zeros((rows, columns))
-                for k in range(size):
-                    table[i[k], j[k]] += 1
-                    table[i[k], j[(k + 1) % size]] -= 1
-                tables.append(table)
-    found = np.unique(np.array(tables).reshape(len(tables), -1), axis=0)
-    half = found[[row[np.flatnonzero(row)[0]] > 0 for row in found]]
-    return both_margins(rows, columns).coordinates(half.reshape(-1, rows, columns))
+        for i, j in product(permutations(range(rows), size), permutations(range(columns), size)):
+            tables.append(np.zeros((rows, columns)))
+            tables[-1][i, j] += 1
+            tables[-1][i, np.roll(j, 1)] -= 1
+    return both_margins(rows, columns).coordinates(np.unique(tables, axis=0))
 
 
-CASES: dict[str, tuple[Generators, Floats]] = {
+GENERIC = np.random.default_rng(1).normal(size=(60, 7))
+CASES = {
     "moves as a list": (listed(moves(4, 4)[1]), moves(4, 4)[1]),
-    "generic points": (
-        listed(np.random.default_rng(1).normal(size=(60, 7))),
-        np.random.default_rng(1).normal(size=(60, 7)),
-    ),
+    "generic points": (listed(GENERIC), GENERIC),
     "circuits of two, 4 x 5": (circuits(units(4, 5), 4, 5, 2), by_definition(4, 5, 2)),
     "circuits of three, 3 x 3": (circuits(units(3, 3), 3, 3, 3), by_definition(3, 3, 3)),
     "circuits of three, 5 x 4": (circuits(units(5, 4), 5, 4, 3), by_definition(5, 4, 3)),
@@ -168,7 +137,7 @@ CASES: dict[str, tuple[Generators, Floats]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gauges_agree_with_another_program(case: str) -> None:
+def test_gauges_agree_with_another_program(case):
     own, vertices = CASES[case]
     rng = np.random.default_rng(2)
     generic = rng.normal(size=(12, own.dimension)) * 10.0 ** rng.uniform(-6, 6, 12)[:, None]
@@ -185,15 +154,12 @@ def test_gauges_agree_with_another_program(case: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2)])
-def test_large_tables(size: int, adjacency: int) -> None:
+def test_large_tables(size, adjacency):
     # A sum of k disjoint circuits has gauge k at most; here exactly, because its l1 norm is k times that of a vertex.
-    invariants = both_margins(size, size)
-    hull = sensitivity_hull(invariants, adjacency)
-    table = np.zeros((size, size))
-    blocks = size // adjacency
-    for block in range(blocks):
-        part = slice(block * adjacency, (block + 1) * adjacency)
-        table[part, part] = (np.eye(adjacency) - np.roll(np.eye(adjacency), 1, axis=1)) * (block + 1)
+    invariants, blocks = both_margins(size, size), size // adjacency
+    hull, table = sensitivity_hull(invariants, adjacency), np.zeros((size, size))
+    circuit = np.kron(np.diag(np.arange(blocks) + 1.0), np.eye(adjacency) - np.roll(np.eye(adjacency), 1, axis=1))
+    table[: len(circuit), : len(circuit)] = circuit
     assert hull.gauge(invariants.coordinates(table)) == pytest.approx(blocks * (blocks + 1) / 2, rel=1e-9)
     point = np.random.default_rng(6).normal(size=hull.dimension)
     value, form = hull.subgradient(point)
@@ -204,40 +170,23 @@ def test_large_tables(size: int, adjacency: int) -> None:
     assert form @ point == pytest.approx(value, rel=1e-9)
 
 
-def totals(*sizes: int) -> Invariants:
-    cells = sum(sizes)
+def totals(*sizes):
     groups = [name for name, size in zip("pqrs", sizes, strict=False) for _ in range(size)]
-    return Invariants(Totals({"cell": range(cells), "group": ("cell", groups)}, "group"))
+    return Invariants(Totals({"cell": range(len(groups)), "group": ("cell", groups)}, "group"))
 
 
-def enumerated(invariants: Invariants, adjacency: int) -> np.ndarray:
-    """All integer tables other than zero that change no invariant, and have an l1 norm of at most 2 adjacency."""
-    cells = invariants.frame.size
-    most = 2 * adjacency
-    found = [
-        table
-        for table in product(range(-adjacency, adjacency + 1), repeat=cells)
-        if 0 < sum(map(abs, table)) <= most and not np.any(invariants.matrix @ np.array(table))
-    ]
-    return np.array(found, dtype=float).reshape(-1, *invariants.frame.shape)
+TABLES = [(both_margins(*shape), k) for *shape, k in ((2, 2, 2), (2, 3, 3), (3, 2, 2), (3, 3, 2), (3, 3, 3))]
 
 
-SENSITIVITY_CASES = [
-    (both_margins(2, 2), 2),
-    (both_margins(2, 3), 3),
-    (both_margins(3, 2), 2),
-    (totals(3), 1),
-    (totals(2, 3), 2),
-]
-
-
-@pytest.mark.parametrize(("invariants", "adjacency"), SENSITIVITY_CASES)
-def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adjacency: int) -> None:
+@pytest.mark.parametrize(("invariants", "adjacency"), [*TABLES, (totals(3), 1), (totals(2, 3), 2)])
+def test_the_unit_ball_is_the_hull_of_the_definition(invariants, adjacency):
     own = SensitivityHull(invariants, adjacency)
-    space = invariants.coordinates(enumerated(invariants, adjacency))
-    listed = Programs(space)
+    # All integer tables other than zero that change no invariant, and have an l1 norm of at most 2 adjacency.
+    listed = lattice_points(invariants.matrix.toarray(), adjacency)
+    listed = listed[(np.abs(listed).sum(axis=1) <= 2 * adjacency) & listed.any(axis=1)]
+    space = invariants.coordinates(listed.reshape(-1, *invariants.frame.shape).astype(float))
     points = np.random.default_rng(1).normal(size=(20, own.dimension))
-    assert own.gauge(points) == pytest.approx(listed.gauge(points), rel=1e-9)
+    assert own.gauge(points) == pytest.approx(Programs(space).gauge(points), rel=1e-9)
     assert own.count == len(own.vertices)
     # Vertices, reach and volume, and moments, of closed forms where the norm is an l1 norm, against Qhull on the list.
     tables = invariants.from_coordinates(own.vertices).reshape(own.count, -1)
@@ -250,93 +199,56 @@ def test_the_unit_ball_is_the_hull_of_the_definition(invariants: Invariants, adj
         value, form = own.subgradient(point)
         assert value == pytest.approx(form @ point, rel=1e-9)
         assert np.max(np.abs(space @ form)) <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("adjacency", [2, 3])
-def test_three_by_three(adjacency: int) -> None:
-    # From the definition again, in a basis of the lattice: four corner cells of any value up to three fix the table.
-    corner = np.array(list(product(range(-3, 4), repeat=4))).reshape(-1, 2, 2)
-    table = np.zeros((len(corner), 3, 3))
-    table[:, :2, :2] = corner
-    table[:, 2, :2], table[:, :2, 2] = -corner.sum(axis=1), -corner.sum(axis=2)
-    table[:, 2, 2] = corner.sum(axis=(1, 2))
-    size = np.abs(table).sum(axis=(1, 2))
-    space = table[(size > 0) & (size <= 2 * adjacency)]
-    assert len(space) == {2: 18, 3: 30}[adjacency]
-    invariants = both_margins(3, 3)
-    own = SensitivityHull(invariants, adjacency)
-    assert (own.count, own.reach, own.is_l1) == (len(space) // 2, 2 * adjacency, False)
-    assert SensitivityHull(both_margins(10, 10), adjacency).count == {2: 2025, 3: 88_425}[adjacency]
-    both = np.concatenate([own.vertices, -own.vertices])
-    spaced = invariants.coordinates(space)
-    assert np.allclose(np.sort(np.linalg.norm(both[:, None] - spaced, axis=2), axis=0)[0], 0, atol=1e-12)
-    # Known sensitivities: 2 and sqrt(6).
-    assert np.max(np.linalg.norm(own.vertices, axis=1)) == pytest.approx({2: 2.0, 3: np.sqrt(6)}[adjacency], rel=1e-12)
+    if invariants == both_margins(3, 3):
+        assert len(listed) == 2 * own.count == {2: 18, 3: 30}[adjacency]
+        assert (own.reach, own.is_l1) == (2 * adjacency, False)
+        assert SensitivityHull(both_margins(10, 10), adjacency).count == {2: 2025, 3: 88_425}[adjacency]
+        lengths = np.linalg.norm(own.vertices, axis=1)  # known sensitivities: 2 and sqrt(6)
+        assert lengths.max() == pytest.approx({2: 2.0, 3: np.sqrt(6)}[adjacency], rel=1e-12)
 
 
 PARTLY = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["pair"]))
 JUNCTION = Invariants(Margins({"a": range(2), "b": range(2), "c": range(2)}, ["a", "b"], ["b", "c"]))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]]), "span the space of dimension 3, but they span 2"),
-        (lambda: SymmetricHull([1.0, 2.0]), "vertices must be a matrix with one vertex a row"),
-        (lambda: SymmetricHull(np.zeros((0, 2))), "vertices must be a matrix"),
-        (lambda: SymmetricHull([[np.nan]]), "vertices must be finite"),
-        (lambda: SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0]), r"points must have shape \(\.\.\., 2\), got \(3,\)"),
-        (
-            lambda: sensitivity_hull(both_margins(3, 4), 2).gauge([1.0]),
-            r"points must have shape \(\.\.\., 6\), got \(1,\)",
-        ),
-        (lambda: SensitivityHull(both_margins(3, 3), 1), "adjacency must be at least 2 for both margins"),
-        (lambda: SensitivityHull(both_margins(3, 3), 4), "adjacency must be 2 or 3 for both margins, got 4"),
-        (lambda: SensitivityHull(both_margins(3, 3), 0), "adjacency must be an integer greater than 0"),
-        (lambda: SensitivityHull(JUNCTION, 3), "give its vertices instead"),
-        (lambda: SensitivityHull(PARTLY, 1), "every cell must be in a total, but cell=2 is in none"),
-        (lambda: SensitivityHull(totals(1, 1), 1), "nothing can change"),
-    ],
+test_what_is_not_known_or_no_hull_is_refused = refused(
+    (lambda: SymmetricHull([[1, 0, 1], [0, 1, 1], [1, 1, 2]]), "span the space of dimension 3, but they span 2"),
+    (lambda: SymmetricHull([1.0, 2.0]), "vertices must be a matrix with one vertex a row"),
+    (lambda: SymmetricHull(np.zeros((0, 2))), "vertices must be a matrix"),
+    (lambda: SymmetricHull([[np.nan]]), "vertices must be finite"),
+    (lambda: SymmetricHull(np.eye(2)).gauge([1.0, 2.0, 3.0]), r"points must have shape \(\.\.\., 2\), got \(3,\)"),
+    (lambda: sensitivity_hull(both_margins(3, 4), 2).gauge([1.0]), r"points must have shape \(\.\.\., 6\), got \(1,\)"),
+    (lambda: SensitivityHull(both_margins(3, 3), 1), "adjacency must be at least 2 for both margins"),
+    (lambda: SensitivityHull(both_margins(3, 3), 4), "adjacency must be 2 or 3 for both margins, got 4"),
+    (lambda: SensitivityHull(both_margins(3, 3), 0), "adjacency must be an integer greater than 0"),
+    (lambda: SensitivityHull(JUNCTION, 3), "give its vertices instead"),
+    (lambda: SensitivityHull(PARTLY, 1), "every cell must be in a total, but cell=2 is in none"),
+    (lambda: SensitivityHull(totals(1, 1), 1), "nothing can change"),
+    error=(ValueError, NotImplementedError),
 )
-def test_what_is_not_known_or_no_hull_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises((ValueError, NotImplementedError), match=message):
-        make()
-
 
 CELLS, TABLE, MARGINS = {"cell": range(6)}, {"row": range(3), "column": range(3)}, {"row": range(2), "column": range(3)}
 AGES, LONG = {"age": range(8)}, {"cell": range(16)}
 BELOW = bdp.LinearQuery(AGES, np.tril(np.ones((7, 8), dtype=int)), [f"up to {a}" for a in range(7)])
 ROWS = np.vstack([np.full(16, 100), np.array(list(product([-1, 1], repeat=4))).T])
+HUNDRED, BOTH_WAYS = bdp.LinearQuery(LONG, ROWS, list("habcd")), Margins(MARGINS, ["row"], ["column"])
 
+SUBSTITUTION = "substitution"
 BALLS = {
-    "six cells": (bdp.Invariants(bdp.Totals(CELLS)), bdp.Identity(CELLS), "substitution"),
-    "3 x 3": (bdp.Invariants(bdp.Margins(TABLE, ["row"], ["column"])), bdp.Identity(TABLE), "substitution"),
-    "margins": (bdp.Invariants(bdp.Totals(MARGINS)), bdp.Margins(MARGINS, ["row"], ["column"]), "substitution"),
-    "running totals": (bdp.Invariants(bdp.Totals(AGES)), BELOW, "substitution"),
-    "hundredfold": (bdp.Invariants(frame=LONG), bdp.LinearQuery(LONG, ROWS, list("habcd")), "add-remove"),
+    "six cells": (Invariants(Totals(CELLS)), bdp.Identity(CELLS), SUBSTITUTION, (31.43, 60.00, 74.15, 3.40)),
+    "3 x 3": (both_margins(3, 3), bdp.Identity(TABLE), SUBSTITUTION, (16.67, 26.67, 37.14, 2.27)),
+    "margins": (Invariants(Totals(MARGINS)), BOTH_WAYS, SUBSTITUTION, (30.00, 46.63, 67.18, 4.17)),
+    "running totals": (Invariants(Totals(AGES)), BELOW, SUBSTITUTION, (70.00, 139.74, 686.00, 5.58)),
+    "hundredfold": (Invariants(None, LONG), HUNDRED, "add-remove", (140_056, 64_896, 108_160, 4_406)),
 }
-"""Invariants, query, neighbours."""
-
-PAGE = {
-    "six cells": (31.43, 60.00, 74.15, 3.40),
-    "3 x 3": (16.67, 26.67, 37.14, 2.27),
-    "margins": (30.00, 46.63, 67.18, 4.17),
-    "running totals": (70.00, 139.74, 686.00, 5.58),
-    "hundredfold": (140_056, 64_896, 108_160, 4_406),
-}
-"""KNorm, ellipsoid, extended Laplace, no mechanism below."""
-
-
-def of_ellipsoid(vectors: Floats, tolerance: float) -> float:
-    """The error of noise of the norm of the ellipsoid with the least trace."""
-    return (vectors.shape[1] + 1) * float(np.trace(optimal_factorization(vectors, tolerance=tolerance).covariance))
+"""Invariants, query, neighbours; the errors of KNorm, ellipsoid, extended Laplace, and what no mechanism is below."""
 
 
 @pytest.mark.parametrize("case", BALLS)
-def test_the_figures_of_the_page(case: str) -> None:
-    kept, query, neighbours = BALLS[case]
+def test_the_figures_of_the_page(case):
+    kept, query, neighbours, page = BALLS[case]
     vectors = neighbour_differences(query, kept, neighbours)
     k_norm, laplace = (kind(kept, 1.0, query=query, neighbours=neighbours).error for kind in (KNorm, ExtendedLaplace))
     pure = private_error_bound(vectors, 1e-3) * 1e-6
-    found = (k_norm, of_ellipsoid(vectors, 1e-6), laplace, pure)
-    assert found == pytest.approx(PAGE[case], rel=3e-4, abs=0.006)
+    # The error of noise of the norm of the ellipsoid with the least trace.
+    ellipsoid = (vectors.shape[1] + 1) * float(np.trace(optimal_factorization(vectors, tolerance=1e-6).covariance))
+    found = (k_norm, ellipsoid, laplace, pure)
+    assert found == pytest.approx(page, rel=3e-4, abs=0.006)

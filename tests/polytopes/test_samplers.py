@@ -1,7 +1,5 @@
 """Draws of K-norm noise: radii are gamma variables, directions and moments as the geometry says."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -15,33 +13,30 @@ from bayesdp.polytopes.samplers import draw_cube, draw_hit_and_run, envelope_of
 from bayesdp.polytopes.sensitivity import proposal_for
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
-from tests.polytopes.examples import Floats, Programs, both_margins, moves, substitutions
+from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 
 HEXAGON = np.array([[1.0, 0.0], [0.7, 0.9], [-0.5, 1.1]])
-# Every test below makes at most 40 comparisons at this level.
-LEVEL = 1e-5
+LEVEL = 1e-5  # every test below makes at most 40 comparisons at this level
 
 
-def draws_of(sampler: str, hull: SymmetricHull, epsilon: float, size: int, invariants: Invariants | None) -> Floats:
+def draws_of(sampler, hull, epsilon, size, invariants):
     rng = np.random.default_rng(7)
     if sampler == "cones":
         return draw_cones(hull.vertices, hull.boundary, epsilon, rng, size)
     if sampler == "envelope":
-        envelope = envelope_of(hull, invariants)
-        return envelope.draw(epsilon, rng, size)
+        return envelope_of(hull, invariants).draw(epsilon, rng, size)
     if sampler == "algorithm-3":
         return draw_cube(hull, epsilon, rng, size)
-    if sampler == "chains":
-        return draw_hit_and_run(Programs(hull.vertices), epsilon, rng, size, 10)
-    return draw_hit_and_run(hull, epsilon, rng, size, 20)
+    chains = sampler == "chains"
+    return draw_hit_and_run(Programs(hull.vertices) if chains else hull, epsilon, rng, size, 10 if chains else 20)
 
 
-def sensitivity(rows: int, columns: int, adjacency: int) -> tuple[Invariants, Floats]:
+def sensitivity(rows, columns, adjacency):
     invariants = both_margins(rows, columns)
     return invariants, sensitivity_hull(invariants, adjacency).vertices
 
 
-def all_substitutions(rows: int, columns: int) -> tuple[Invariants, Floats]:
+def all_substitutions(rows, columns):
     """Differences of any two cells, as both margins see them."""
     invariants = both_margins(rows, columns)
     units = invariants.coordinates(np.eye(rows * columns).reshape(-1, rows, columns))
@@ -66,48 +61,42 @@ CASES = [
 
 
 @pytest.mark.parametrize(("sampler", "case"), CASES, ids=lambda value: value if isinstance(value, str) else "")
-def test_radii_and_second_moments(sampler: str, case: tuple[Invariants, Floats]) -> None:
+def test_radii_and_second_moments(sampler, case):
     invariants, vertices = case
     hull, epsilon = SymmetricHull(vertices), 0.7
-    size = 600 if sampler in ("chains", "hit-and-run") else 20_000
+    size = 300 if sampler in ("chains", "hit-and-run") else 10_000
     draws = draws_of(sampler, hull, epsilon, size, invariants)
     assert draws.shape == (size, hull.dimension)
     # Radii: gamma of shape n and rate epsilon, whatever K.
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / epsilon).cdf).pvalue > LEVEL
-    # Second moments of the triangulation, in all coordinates; 5.3 standard errors are a level below 1e-5 for each of
-    # at most 28 products.
-    expected = hull.second_moment / epsilon**2
-    products = draws[:, :, None] * draws[:, None, :]
+    # Second moments of the triangulation; 5.3 standard errors are a level below 1e-5 for at most 28 products.
+    expected, products = hull.second_moment / epsilon**2, draws[:, :, None] * draws[:, None, :]
     error = products.std(axis=0) / np.sqrt(size)
     assert np.max(np.abs(products.mean(axis=0) - expected) / error) < 5.3
     assert np.max(np.abs(draws.mean(axis=0)) / draws.std(axis=0)) < 5.3 / np.sqrt(size)
 
 
 @pytest.mark.parametrize("sampler", ["cones", "hit-and-run"])
-def test_directions_in_the_plane(sampler: str) -> None:
-    # The probability of a sector is its share of the area of K: by quadrature of radius**2 over angles, with the radius
-    # by linear programs, not by facets.
+def test_directions_in_the_plane(sampler):
+    # The probability of a sector is its share of the area of K: by quadrature of radius**2, by linear programs, not by facets.
     angles = np.linspace(0, 2 * np.pi, 601)
     rays = np.column_stack([np.cos(angles), np.sin(angles)])
     density = Programs(HEXAGON).gauge(rays) ** -2.0
     area = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1])))
-    size = 20_000 if sampler == "cones" else 1500
+    size = 10_000 if sampler == "cones" else 500
     draws = draws_of(sampler, SymmetricHull(HEXAGON), 2.0, size, None)
     turned = np.arctan2(draws[:, 1], draws[:, 0]) % (2 * np.pi)
     counts = np.histogram(turned, angles[::25])[0]
     assert chi_square_pvalue(counts, np.diff(area[::25]) / area[-1] * size) > LEVEL
 
 
-def test_l1_proposals_of_blocks() -> None:
-    # Two totals of different sizes, a cell alone in its total, and free cells.
-    frame = {"cell": range(9)}
-    rows = np.zeros((3, 9), dtype=int)
+def test_l1_proposals_of_blocks():
+    rows = np.zeros((3, 9), dtype=int)  # two totals of different sizes, a cell alone in its total, and free cells
     rows[0, [0, 3, 5]], rows[1, [1, 2, 6, 7]], rows[2, 4] = 1, 1, 1
-    invariants = Invariants(LinearQuery(frame, rows, ["first", "second", "alone"]))
-    proposal = proposal_for(invariants)
-    size, rate = 30_000, 1.3
-    draws = proposal.draw(rate, np.random.default_rng(1), size)
-    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-12 * 100
+    invariants = Invariants(LinearQuery({"cell": range(9)}, rows, ["first", "second", "alone"]))
+    size, rate = 20_000, 1.3
+    draws = proposal_for(invariants).draw(rate, np.random.default_rng(1), size)
+    assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
     assert np.all(draws[:, 4] == 0)
     for cells in ([0, 3, 5], [1, 2, 6, 7]):
         length = np.abs(draws[:, cells]).sum(axis=1)
@@ -120,36 +109,30 @@ def test_l1_proposals_of_blocks() -> None:
     assert abs(np.corrcoef(np.abs(draws[:, [0, 1, 8]]).T)[np.triu_indices(3, 1)]).max() < 4.5 / np.sqrt(size)
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (4, 3), (5, 5)])
-def test_l1_proposals_of_tables(shape: tuple[int, int]) -> None:
-    invariants = both_margins(*shape)
-    proposal = proposal_for(invariants)
-    size, rate = 20_000, 0.6
-    draws = proposal.draw(rate, np.random.default_rng(2), size)
+def l1_ball(rows, columns):
+    """The l1 ball of tables with zero margins: the hull of the 2 x 2 moves and the 3-cycles, each of length 1."""
+    invariants, steps = sensitivity(rows, columns, 3)
+    return invariants, SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 4), (5, 5)])
+def test_l1_proposals_of_tables(shape):
+    invariants, size, rate = both_margins(*shape), 10_000, 0.6
+    draws = proposal_for(invariants).draw(rate, np.random.default_rng(2), size)
     assert np.max(np.abs(invariants.matrix @ draws.T)) < 1e-10
     length = np.abs(draws).sum(axis=1)
     assert kstest(length, gamma(invariants.dimension, scale=1 / rate).cdf).pvalue > LEVEL
-    # Cells are exchangeable.
-    deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1
+    deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1  # cells are exchangeable
     assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
+    if shape == (3, 4):  # the triangulation of their ball gives the second moments in closed form
+        points, ball = invariants.coordinates(draws.reshape(-1, 3, 4)), l1_ball(3, 4)[1]
+        assert ball.gauge(points) == pytest.approx(length, rel=1e-10)
+        products = points[:, :, None] * points[:, None, :]
+        error = products.std(axis=0) / np.sqrt(size)
+        assert np.max(np.abs(products.mean(axis=0) - ball.second_moment / rate**2) / error) < 5.3
 
 
-def test_l1_proposals_of_tables_against_a_triangulation() -> None:
-    shape = (3, 4)
-    # The l1 ball of tables with zero margins is the hull of the 2 x 2 moves and the 3-cycles, each of length 1: its
-    # triangulation gives the second moments of l1 noise in closed form.
-    invariants, steps = sensitivity(*shape, 3)
-    ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
-    size = 40_000
-    draws = proposal_for(invariants).draw(1.0, np.random.default_rng(3), size)
-    points = invariants.coordinates(draws.reshape(-1, *shape))
-    assert ball.gauge(points) == pytest.approx(np.abs(draws).sum(axis=1), rel=1e-10)
-    products = points[:, :, None] * points[:, None, :]
-    error = products.std(axis=0) / np.sqrt(size)
-    assert np.max(np.abs(products.mean(axis=0) - ball.second_moment) / error) < 5.3
-
-
-def test_the_sampler_is_chosen_by_what_is_known() -> None:
+def test_the_sampler_is_chosen_by_what_is_known():
     invariants, vertices = moves(3, 3)
     assert choose_hull_sampler(SymmetricHull(vertices), invariants).name == "cones"
     program = Programs(vertices)
@@ -180,25 +163,23 @@ def test_the_sampler_is_chosen_by_what_is_known() -> None:
         choose_hull_sampler(program, invariants, "mcmc", 0)
 
 
-@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (8, 3), (10, 2)])
-def test_beyond_the_triangulation(size: int, adjacency: int) -> None:
+@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (7, 2)])
+def test_beyond_the_triangulation(size, adjacency):
     # Radii, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
     invariants = both_margins(size, size)
     hull = sensitivity_hull(invariants, adjacency)
     sampler = choose_hull_sampler(hull, invariants)
     assert (sampler.exact, sampler.name) == (True, "envelope")
     assert 0.1 < sampler.acceptance < 1.0
-    draws = sample_hull(hull, 1.5, np.random.default_rng(4), 400 if size < 10 else 20, invariants)
+    draws = sample_hull(hull, 1.5, np.random.default_rng(4), 200, invariants)
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / 1.5).cdf).pvalue > LEVEL
     assert np.max(np.abs(invariants.matrix @ invariants.from_coordinates(draws).reshape(len(draws), -1).T)) < 1e-9
 
 
-def test_acceptance_is_the_share_of_the_volume() -> None:
-    # Of the l1 ball, whose own volume is that of the moves and 3-cycles of length 1 (see above).
+def test_acceptance_is_the_share_of_the_volume():
+    invariants, ball = l1_ball(3, 3)
     for adjacency, reach in [(2, 4), (3, 6)]:
-        invariants, vertices = sensitivity(3, 3, adjacency)
-        steps = sensitivity_hull(invariants, 3).vertices
-        ball = SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
+        vertices = sensitivity(3, 3, adjacency)[1]
         envelope = envelope_of(SymmetricHull(vertices), invariants)
         assert envelope.reach == pytest.approx(reach, rel=1e-12)
         share = np.exp(SymmetricHull(vertices).log_cone_mass - ball.log_cone_mass - 4 * np.log(reach))

@@ -16,10 +16,8 @@ from bayesdp import mechanisms, noise
 from bayesdp.noise.base import registered_law
 from bayesdp.papers import bounded_statistics
 from bayesdp.privacy import approximate_dp
+from tests.comparison.enumeration import Ints
 
-__all__ = ["LINE", "TABLE", "Example", "example_of", "register_example", "variants"]
-
-type Ints = npt.NDArray[np.int64]
 type Secure = Callable[[], tuple[noise.NoiseLaw, Ints]]
 
 LINE = {"county": ["p", "q", "r"]}
@@ -29,7 +27,7 @@ TABLE = np.array([3, 1, 3])
 # Orthonormal coordinates of three cells with a known sum, by the rule helmert-1.
 HELMERT = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
 
-SECURE_DRAWS = 1500
+SECURE_DRAWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +78,9 @@ def _of_counts(make: Callable[[Any], Any]) -> Secure:
     return draws
 
 
-_TOTAL = bdp.Totals(LINE)
-_BOUNDS = (0, 9)
-_FAR = np.array([[1.0], [2.0], [1.0]])
+_TOTAL, _BOUNDS, _FAR = bdp.Totals(LINE), (0, 9), np.array([[1.0], [2.0], [1.0]])
 
-# Deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero.
-_ROWS = [
+_ROWS = [  # deviations of -3 to 5 for the counts 0 to 3 and beyond; none leads below zero
     [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
     [0.0, 0.0, 0.3, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1],
     [0.0, 0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1],

@@ -10,16 +10,14 @@ from scipy.special import gammaln
 
 import bayesdp as bdp
 from bayesdp.noise import CellKey, NoiseLaw, TransitionTable, UnknownPerturbation
-
-__all__ = ["log_by_records", "log_marginal", "log_of_tallies"]
+from tests.comparison.enumeration import Floats
 
 
 def log_by_records(law: NoiseLaw, measured: Sequence[bdp.Measured], tables: np.ndarray) -> np.ndarray:
     """The log-likelihood of each table: records are in cells, and answers with the same set of them share their perturbation."""
     matrix = np.concatenate([own.query.matrix.toarray() for own in measured])
     values = np.concatenate([own.values.reshape(-1) for own in measured])
-    known = np.concatenate([~own.unmeasured.reshape(-1) for own in measured])
-    flat = tables.reshape(len(tables), -1)
+    known, flat = np.concatenate([~own.unmeasured.reshape(-1) for own in measured]), tables.reshape(len(tables), -1)
     found = np.zeros(len(tables))
     for held in np.unique(flat > 0, axis=0):
         which = np.flatnonzero(((flat > 0) == held).all(axis=1))
@@ -37,16 +35,12 @@ def log_by_records(law: NoiseLaw, measured: Sequence[bdp.Measured], tables: np.n
     return found
 
 
-type Floats = npt.NDArray[np.float64]
-
-
 def log_of_tallies(law: UnknownPerturbation, counts: Floats) -> Floats:
     """From how often each deviation of each row occurs, shape (..., counts, deviations): Dirichlet-multinomial, or a sum over V."""
     if law.prior == "dirichlet":
         prior = law.concentrations
         after = np.where(prior > 0, prior + counts, 1.0)
-        each = gammaln(after) - gammaln(np.where(prior > 0, prior, 1.0))
-        totals = prior.sum(axis=-1)
+        each, totals = gammaln(after) - gammaln(np.where(prior > 0, prior, 1.0)), prior.sum(axis=-1)
         rows = gammaln(totals) - gammaln(totals + counts.sum(axis=-1))
         return np.asarray(each.sum(axis=(-1, -2)) + rows.sum(axis=-1))
     masses = np.einsum("...rd,krd->...k", counts, np.log(np.where(law.tables > 0, law.tables, 1.0)))
@@ -63,6 +57,10 @@ def log_marginal(law: UnknownPerturbation, values: npt.ArrayLike, location: npt.
     counts = np.zeros(law.concentrations.shape)
     np.add.at(counts, (rows, columns), 1.0)
     return float(log_of_tallies(law, counts))
+
+
+FULL = TransitionTable.by_count({0: {-2: 0.5, 0: 0.5}, 1: {4: 1.0}, 2: {-4: 0.1, -2: 0.2, 3: 0.7}}, period=0)
+"""Deviations of the counts 0 to 2; no other count is possible."""
 
 
 def ten_five_rule() -> CellKey:

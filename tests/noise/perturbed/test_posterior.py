@@ -1,8 +1,4 @@
-"""Posteriors under perturbed cells and margins, and answers about the same records with one perturbation, against enumeration.
-
-A mean fails beyond 5 standard errors (`tests.comparison.means`): about 200 of them here, false alarms below 2e-4 together."""
-
-from __future__ import annotations
+"""Posteriors under perturbed cells and margins, and answers about the same records with one perturbation, against enumeration."""
 
 from itertools import product
 
@@ -15,7 +11,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp.distributions import distribution_of
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import CellKey, NoiseLaw, RandomRounding, TransitionTable
+from bayesdp.noise import CellKey, RandomRounding, TransitionTable
 from bayesdp.posterior import PosteriorModel
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.noise.perturbed.records import log_by_records
@@ -26,32 +22,22 @@ RATE = 3.0
 ALL = np.array(list(product(range(16), repeat=4))).reshape(-1, 2, 2)
 """Tables with cells up to 15; none of the laws here allows larger ones."""
 
-FULL = TransitionTable.by_count(
-    {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}, period=0
-)
-LAWS = {
-    "base 3": RandomRounding(3),
-    "gaps": CellKey(max_deviation=3, variance=2.0, not_smaller_than=3),
-    "full": FULL,
-}
+THINNED = {x: {y - x: stats.binom.pmf(y, x, 0.8) for y in range(15)} for x in range(15)}
+FULL = TransitionTable.by_count(THINNED, period=0)
+LAWS = {"base 3": RandomRounding(3), "gaps": CellKey(max_deviation=3, variance=2.0, not_smaller_than=3), "full": FULL}
 
 
-def published(law: NoiseLaw) -> list[bdp.Measured]:
-    """Cells, margins of one dimension and the total, each perturbed on its own."""
-    rng = np.random.default_rng(8)
-    queries = [bdp.Identity(LABELS), bdp.Margins(LABELS, ["sex"]), bdp.Totals(LABELS)]
-    asked = queries if law is not FULL else queries[:2]
-    return [bdp.Measured(query, y, law) for query, y in zip(asked, law.draw_answers(rng, asked, TRUTH), strict=True)]
+def perturbed(law, queries, truth, rng):
+    """Answers, each perturbed on its own."""
+    return [bdp.Measured(q, y, law) for q, y in zip(queries, law.draw_answers(rng, queries, truth), strict=True)]
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name: str) -> None:
-    law = LAWS[name]
-    measured = published(law)
-    release = bdp.Release.from_published(LABELS, measured)
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
+def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name):
+    law, queries = LAWS[name], [bdp.Identity(LABELS), bdp.Margins(LABELS, ["sex"]), bdp.Totals(LABELS)]
+    measured = perturbed(law, queries if law is not FULL else queries[:2], TRUTH, np.random.default_rng(8))
+    model = model_of(LABELS, [measured], pm.Poisson.dist(RATE))
+    with model:
         step = FiberGibbs()
     assert [term.kind for term in step.tables[0].target.terms] == ["windows"] * len(measured)
     assert step.tables[0]._rest is None
@@ -65,19 +51,12 @@ def test_cells_and_margins_perturbed_on_their_own_have_the_joint_posterior(name:
     possible = np.isfinite(logs)
     assert 20 < possible.sum() < len(ALL) / 2
     assert not possible[(ALL == 15).any(axis=(1, 2))].any()
-    tree = sample(model, draws=3000, tune=300, seed=5, step=step)
+    tree = sample(model, draws=2000, tune=200, seed=5, step=step)
     assert_posterior(tree, ALL[possible], posterior_of(logs[possible]))
-
-
-def test_a_table_that_ends_has_no_prior_predictive() -> None:
-    """A count of the prior may be one that it does not know."""
-    release = bdp.Release.from_published(LABELS, published(FULL)[:1])
-    with pm.Model(coords=release.coords) as model:
-        x = bdp.ConfidentialCounts("x", pm.Poisson.dist(RATE), dims=release.dims)
-        bdp.observe(release, x)
-    assert not bdp.inference.add_prior_predictive(xr.DataTree(), model)
-    with pytest.raises(ValueError, match="of at most 14, under the law 'transition-table'"):
-        pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()))
+    if law is FULL:  # a count of the prior may be one that it does not know
+        assert not bdp.inference.add_prior_predictive(xr.DataTree(), model)
+        with pytest.raises(ValueError, match="of at most 14, under the law 'transition-table'"):
+            pm.draw(distribution_of(TransitionTable).dist(99, **FULL.model_parameters()))
 
 
 SEX = {"sex": ["women", "men"]}
@@ -85,21 +64,15 @@ PRIOR = np.array([5.0, 0.5])
 LAW = CellKey(max_deviation=2, variance=1.0)
 PAIRS = np.array(list(product(range(16), repeat=2)))
 
-CASES = {  # published women, men, total: probability that there are no men, mean and deviation of women
-    (5, 0, 6): (0.0, 4.941, 0.714),
-    (5, 0, 5): (0.955, 4.908, 0.927),
-}
+CASES = {(5, 0, 6): (0.0, 4.941, 0.714), (5, 0, 5): (0.955, 4.908, 0.927)}
+"""Published women, men, total: probability that there are no men, mean and deviation of women."""
 
 
-def women_and_men(values: tuple[int, ...], *, apart: bool = False) -> list[list[bdp.Measured]]:
-    """Cells and total in one release, or in two."""
-    cells, total = bdp.Measured(bdp.Identity(SEX), values[:2], LAW), bdp.Measured(bdp.Totals(SEX), values[2], LAW)
-    return [[cells], [total]] if apart else [[cells, total]]
+def women_and_men(values):
+    return [bdp.Measured(bdp.Identity(SEX), values[:2], LAW), bdp.Measured(bdp.Totals(SEX), values[2], LAW)]
 
 
-def model_of(
-    labels: dict[str, list[str]], releases: list[list[bdp.Measured]], base: object, exact: tuple = ()
-) -> pm.Model:
+def model_of(labels, releases, base, exact=()):
     """Counts that are observed through releases."""
     with pm.Model(coords=bdp.Frame.of(labels).coords) as model:
         x = bdp.ConfidentialCounts("x", base, dims=tuple(labels))
@@ -108,18 +81,16 @@ def model_of(
     return model
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("values", CASES, ids=str)
-def test_the_posterior_of_two_cells_and_their_total(values: tuple[int, ...], apart: bool) -> None:
-    releases = women_and_men(values, apart=apart)
-    model = model_of(SEX, releases, pm.Poisson.dist(PRIOR))
+def test_the_posterior_of_two_cells_and_their_total(values, apart):
+    both = women_and_men(values)
+    model = model_of(SEX, [[own] for own in both] if apart else [both], pm.Poisson.dist(PRIOR))
     with model:
         step = FiberGibbs()
     assert step.tables[0].exact_conditional
-    logs = stats.poisson.logpmf(PAIRS, PRIOR).sum(axis=1)
-    logs = logs + log_by_records(LAW, [own for part in releases for own in part], PAIRS)
-    possible = np.isfinite(logs)
-    tree = sample(model, draws=2000, tune=100, seed=3, step=step)
+    logs = stats.poisson.logpmf(PAIRS, PRIOR).sum(axis=1) + log_by_records(LAW, both, PAIRS)
+    possible, tree = np.isfinite(logs), sample(model, draws=1500, tune=100, seed=3, step=step)
     drawn = tree.posterior["x"].values.reshape(-1, 2)
     assert {tuple(own) for own in drawn} <= {tuple(own) for own in PAIRS[possible]}
     none, mean, deviation = CASES[values]
@@ -131,37 +102,33 @@ def test_the_posterior_of_two_cells_and_their_total(values: tuple[int, ...], apa
     assert abs(np.mean(drawn[:, 1] == 0) - none) < 0.03
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one release", "two releases"])
-def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart: bool) -> None:
-    labels = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}
-    rng = np.random.default_rng(11)
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_log_density_of_a_model_is_that_of_sets_of_records(apart):
+    labels, rng = {"sex": ["f", "m"], "age": ["young", "middle", "old"]}, np.random.default_rng(11)
     truth = np.array([[2, 0, 0], [0, 3, 1]])
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
-    measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
+    measured = perturbed(LAW, queries, truth, rng)
     model = model_of(labels, [[own] for own in measured] if apart else [measured], pm.Poisson.dist(1.0))
     density = model.compile_logp(vars=model.observed_RVs)
-    tables = np.maximum(truth + rng.integers(-1, 2, size=(400, 2, 3)), 0)
+    tables = np.maximum(truth + rng.integers(-1, 2, size=(200, 2, 3)), 0)
     tables[:100] *= rng.integers(0, 2, size=(100, 2, 3))
-    expected = log_by_records(LAW, measured, tables)
-    found = np.array([density({"x": own}) for own in tables])
+    expected, found = log_by_records(LAW, measured, tables), np.array([density({"x": own}) for own in tables])
     assert 3 <= np.isfinite(expected).sum() < len(tables)
     np.testing.assert_allclose(found[np.isfinite(expected)], expected[np.isfinite(expected)], rtol=1e-9)
     assert np.all(found[~np.isfinite(expected)] < -9e5)  # the constant of tables off the fiber, see OFF_FIBER
 
 
-def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records() -> None:
+def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records():
     labels = {"sex": ["f", "m"], "age": ["young", "old"]}
     queries = [bdp.Identity(labels), bdp.Margins(labels, ["sex"], ["age"]), bdp.Totals(labels)]
-    table = np.array([[6, 0], [0, 7]])
-    rng = np.random.default_rng(2)
-    drawn = np.array(
-        [np.concatenate([own.reshape(-1) for own in LAW.draw_answers(rng, queries, table)]) for _ in range(4000)]
-    )
+    table, rng = np.array([[6, 0], [0, 7]]), np.random.default_rng(2)
+    answers = (LAW.draw_answers(rng, queries, table) for _ in range(1500))
+    drawn = np.array([np.concatenate([own.reshape(-1) for own in each]) for each in answers])
     np.testing.assert_array_equal(drawn[:, [4, 6]], drawn[:, [0, 0]])  # f young, all f, all young
     np.testing.assert_array_equal(drawn[:, [5, 7]], drawn[:, [3, 3]])
     deviations = drawn[:, [0, 3, 8]] - [6, 7, 13]
-    # Independent otherwise: correlations of 4,000 draws are within 5 / sqrt(4000) of 0, and laws are those of the law.
-    assert np.abs(np.corrcoef(deviations.T) - np.eye(3)).max() < 5 / np.sqrt(4000)
+    # Independent otherwise: correlations of 1,500 draws are within 5 / sqrt(1500) of 0, and laws are those of the law.
+    assert np.abs(np.corrcoef(deviations.T) - np.eye(3)).max() < 5 / np.sqrt(1500)
     expected = np.exp(LAW.log_each(6 + np.arange(-2, 3), 6)) * len(drawn)
     for column in deviations.T:
         assert stats.chisquare(np.bincount(column + 2, minlength=5), expected).pvalue > 1e-5
@@ -169,31 +136,25 @@ def test_answers_drawn_of_a_table_share_numbers_exactly_where_they_share_records
     assert [own.shape for own in rounded] == [(2, 2), ()]
 
 
-def test_a_cell_that_is_exactly_empty_makes_two_answers_one() -> None:
+def test_a_cell_that_is_exactly_empty_makes_two_answers_one():
     empty = (bdp.Exact(bdp.LinearQuery(SEX, [[0, 1]], ["men"]), [0]),)
     cells = bdp.Measured(bdp.LinearQuery(SEX, [[1, 0]], ["women"]), [5], LAW)
     with pytest.raises(ValueError, match=r"published with two values, 5.* and 6"):
         bdp.Release.from_published(SEX, [cells, bdp.Measured(bdp.Totals(SEX), 6, LAW)], empty)
     with pytest.warns(bdp.consistency.CountedOnceWarning, match="grand total"):
         model = model_of(SEX, [[cells, bdp.Measured(bdp.Totals(SEX), 5, LAW)]], pm.Poisson.dist(PRIOR), empty)
-    tree = sample(model, draws=2000, tune=100, seed=3)
-    tables = PAIRS[PAIRS[:, 1] == 0]
+    tree, tables = sample(model, draws=1000, tune=100, seed=3), PAIRS[PAIRS[:, 1] == 0]
     logs = stats.poisson.logpmf(tables[:, 0], 5.0) + log_by_records(LAW, [cells], tables)
     assert_posterior(tree, tables[np.isfinite(logs)], posterior_of(logs[np.isfinite(logs)]))
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_sparse_tables_with_all_margins(seed: int) -> None:
+def test_sparse_tables_with_all_margins(seed):
     """2 x 2 x 2 cells of which most are empty: classes merge and part in nearly every move. Also with other terms in the model."""
-    labels = {"a": ["0", "1"], "b": ["0", "1"], "c": ["0", "1"]}
-    rng = np.random.default_rng(seed)
-    queries = [
-        bdp.Identity(labels),
-        bdp.Margins(labels, ["a", "b"], ["b", "c"], ["a", "c"], ["a"], ["b"], ["c"]),
-        bdp.Totals(labels),
-    ]
-    truth = rng.binomial(3, 0.2, size=(2, 2, 2))
-    measured = [bdp.Measured(q, y, LAW) for q, y in zip(queries, LAW.draw_answers(rng, queries, truth), strict=True)]
+    labels, rng = {key: ["0", "1"] for key in "abc"}, np.random.default_rng(seed)
+    margins = bdp.Margins(labels, ["a", "b"], ["b", "c"], ["a", "c"], ["a"], ["b"], ["c"])
+    queries, truth = [bdp.Identity(labels), margins, bdp.Totals(labels)], rng.binomial(3, 0.2, size=(2, 2, 2))
+    measured = perturbed(LAW, queries, truth, rng)
     model = model_of(labels, [measured], pm.Binomial.dist(3, 0.2))
     with model:
         if seed == 2:  # accepted or rejected on what the kernel does not know, and taken back
@@ -205,16 +166,16 @@ def test_sparse_tables_with_all_margins(seed: int) -> None:
         logs = logs - 0.3 * (tables[:, 0, 0, 0] - 1.0) ** 2
     possible = np.isfinite(logs)
     assert possible.sum() >= 10
-    tree = sample(model, draws=3000, tune=300, seed=5, step=step)
+    tree = sample(model, draws=1500, tune=200, seed=5, step=step)
     assert_posterior(tree, tables[possible], posterior_of(logs[possible]))
 
 
-def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_the_release_alone() -> None:
-    model = model_of(SEX, women_and_men((5, 0, 5)), pm.Poisson.dist(PRIOR))
+def test_prior_predictive_numbers_share_perturbations_and_the_model_is_told_as_the_release_alone():
+    model = model_of(SEX, [women_and_men((5, 0, 5))], pm.Poisson.dist(PRIOR))
     with model:
         tree = bdp.sample(50, tune=20, chains=2, cores=1, random_seed=1, quiet=True, progressbar=False)
         bdp.inference.add_log_likelihood(tree, progressbar=False)
-    assert list(tree["log_likelihood"].data_vars) == ["noisy", "noisy_2"]
+    assert set(tree["log_likelihood"].data_vars) == {"noisy", "noisy_2"}
     assert bdp.inference.add_prior_predictive(tree, model, draws=400, random_seed=2)
     drawn, men = tree["prior_predictive"], tree["prior"]["x"].values[..., 1]
     same = drawn["noisy"].values[..., 0] == drawn["noisy_2"].values

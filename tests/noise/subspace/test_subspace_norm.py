@@ -1,14 +1,6 @@
-"""Noise of the l1, l2 and l-infinity norm on a subspace: volumes by directions, draws by the law of their norm.
-
-Under the density ``exp(-||v||)`` in n dimensions the norm is a gamma variable of shape n, independent of the direction. And with
-directions u uniform on the sphere S the integral is ``(n - 1)! |S| E ||u||**-n``: an oracle for normalisers.
-"""
-
-from __future__ import annotations
+"""Noise of the l1, l2 and l-infinity norm on a subspace: volumes by directions, draws by the law of their norm."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,36 +8,33 @@ from scipy import stats
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import SubspaceNorm
-from bayesdp.noise.subspace.subspace_norm import NormSampler, _from_pivots, _pivots, norm_sampler
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.polytopes.examples import both_margins
+from tests.refusals import refused
 
-CROSSED = Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"]))
-GROUPED = Invariants(Totals({"cell": range(5), "group": ("cell", ["p", "p", "p", "q", "q"])}, "group"))
-LOOSE = Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["sum"]))
 SPACES = {
     "total": Invariants(Totals({"cell": range(4)})),
-    "two totals": GROUPED,
-    "a free cell": LOOSE,
+    "two totals": Invariants(Totals({"cell": range(5), "group": ("cell", list("pppqq"))}, "group")),
+    "a free cell": Invariants(LinearQuery({"cell": range(3)}, [[1, 1, 0]], ["sum"])),
     "4 x 2": both_margins(4, 2),
     "3 x 3": both_margins(3, 3),
-    "crossed": CROSSED,
+    "crossed": Invariants(LinearQuery({"cell": range(4)}, [[1, 1, 1, 0], [0, 1, 1, 1]], ["left", "right"])),
 }
 ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
 
 
-def lengths(tables: np.ndarray, norm: str) -> np.ndarray:
+def lengths(tables, norm):
     return np.linalg.norm(tables.reshape(len(tables), -1), ord=ORDER[norm], axis=1)
 
 
 @pytest.mark.parametrize("norm", ORDER)
 @pytest.mark.parametrize("space", SPACES)
-def test_normalisers_and_draws(space: str, norm: str) -> None:
+def test_normalisers_and_draws(space, norm):
     own, rng = SPACES[space], np.random.default_rng(7)
     law, n = SubspaceNorm(0.5, norm), own.dimension
-    found = law.log_normaliser(own)
-    directions = rng.normal(size=(40_000, n))
+    found, directions = law.log_normaliser(own), rng.normal(size=(40_000, n))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
+    # Under exp(-||v||) the norm is a gamma variable; the integral is (n - 1)! |S| E ||u||**-n, u uniform on the sphere S.
     powers = lengths(own.from_coordinates(directions), norm) ** -float(n)
     sphere = math.lgamma(n) + math.log(2 * math.pi ** (n / 2) / math.gamma(n / 2)) + n * math.log(2.0)
     # 36 tests of three kinds at 5 standard errors or its like: together below 1e-4.
@@ -72,63 +61,38 @@ def test_normalisers_and_draws(space: str, norm: str) -> None:
         assert np.max(np.abs((draws**2).mean(axis=0) - variance) / error) < 5.5  # about 100 cells: below 1e-5
 
 
-def test_density_by_hand() -> None:
-    own = both_margins(3, 3)
-    move = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
-    start = np.arange(9).reshape(3, 3)
+def test_density_by_hand():
+    own, move, start = both_margins(3, 3), np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]]), np.arange(9).reshape(3, 3)
     for norm, size in [("l1", 4.0), ("l2", 2.0), ("linf", 1.0)]:
         law = SubspaceNorm(0.7, norm)
         top = law.logp(start, start, own)
         assert law.logp(start + 3 * move, start, own) - top == pytest.approx(-0.7 * 3 * size, rel=1e-12)
         assert law.logp(start + 1.0, start, own) == -math.inf
-    # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4.
-    assert SubspaceNorm(0.7, "l2").logp(start, start, own) == pytest.approx(
-        4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12
-    )
-
-
-def test_cubes_of_more_than_five_dimensions_have_a_volume() -> None:
-    total = Invariants(Totals({"cell": range(8)}))
+    found = SubspaceNorm(0.7, "l2").logp(start, start, own)  # l2 in four dimensions: 2 pi**2 * 3!, over 0.7**4
+    assert found == pytest.approx(4 * math.log(0.7) - math.log(12 * math.pi**2), rel=1e-12)
+    total = Invariants(Totals({"cell": range(8)}))  # cubes of more than five dimensions have a volume
     assert SubspaceNorm(1.0, "linf").log_normaliser(total) == pytest.approx(13.68161959381424, rel=1e-12)
     assert SubspaceNorm(1.0, "linf").log_normaliser(both_margins(2, 8)) == pytest.approx(16.107634725774048, rel=1e-12)
 
 
-def test_large_tables_are_drawn_exactly_or_refused() -> None:
+def test_large_tables_are_drawn_exactly_or_refused():
     for norm in ORDER:
         law = SubspaceNorm(1.0, norm)
-        for own in (both_margins(8, 8), both_margins(3, 12), Invariants(Totals({"cell": range(3000)}))):
+        for own in (both_margins(3, 12), Invariants(Totals({"cell": range(400)}))):
             assert law.sampler(own).exact
             assert np.max(np.abs(own.matrix @ law.draw(None, own.frame.shape, 1, own).reshape(-1))) < 1e-8
-    cube = {"a": range(6), "b": range(6), "c": range(6)}
+    cube = {"a": range(5), "b": range(5), "c": range(5)}
     margins = Invariants(Margins(cube, ["a", "b"], ["b", "c"], ["a", "c"]))
     assert SubspaceNorm(1.0, "l2").sampler(margins).exact
     for norm in ("l1", "linf"):
-        with pytest.raises(
-            NotImplementedError, match=r"no exact sampler of .* noise is practical.*The l2 norm has one"
-        ):
-            SubspaceNorm(1.0, norm).draw(None, (6, 6, 6), 1, margins)
-
-
-def test_the_general_sampler_agrees_with_the_special_ones() -> None:
-    own, rng = both_margins(3, 3), np.random.default_rng(5)
-    for norm in ("l1", "linf"):
-        one = norm_sampler(own, norm).draw(1.0, rng, 4000)
-        other = NormSampler(own, "pivots", "", partial(_from_pivots, norm, *_pivots(own))).draw(1.0, rng, 4000)
-        for cells in ((0, 0), (2, 1)):
-            assert stats.ks_2samp(one[:, *cells], other[:, *cells]).pvalue > 1e-6  # four tests
+        with pytest.raises(NotImplementedError, match=r"no exact sampler of .* is practical.*The l2 norm has one"):
+            SubspaceNorm(1.0, norm).draw(None, (5, 5, 5), 1, margins)
 
 
 EVERYTHING = Invariants(LinearQuery({"cell": range(2)}, [[1, 0], [0, 1]], ["first", "second"]))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: SubspaceNorm(0.0), "epsilon must be a finite number greater than 0"),
-        (lambda: SubspaceNorm(1.0, "l3"), "norm must be one of 'l1', 'l2', 'linf', got 'l3'"),
-        (lambda: SubspaceNorm(0.4, "linf").draw(None, (2,), 1, EVERYTHING), "nothing is left free for noise"),
-    ],
+test_bad_arguments_are_named = refused(
+    (lambda: SubspaceNorm(0.0), "epsilon must be a finite number greater than 0"),
+    (lambda: SubspaceNorm(1.0, "l3"), "norm must be one of 'l1', 'l2', 'linf', got 'l3'"),
+    (lambda: SubspaceNorm(0.4, "linf").draw(None, (2,), 1, EVERYTHING), "nothing is left free for noise"),
+    error=ValueError,
 )
-def test_bad_arguments_are_named(call: Callable[[], object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call()
