@@ -1,4 +1,4 @@
-"""Tables of calls that must be refused: each case is a test of its own, whose name is what the error has to say."""
+"""Tests of what is refused: a call, and what the error says of it."""
 
 from collections.abc import Callable
 from typing import Any
