@@ -1,9 +1,7 @@
 """Files for the command line, and a way to run it in this process."""
 
-from __future__ import annotations
-
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +31,7 @@ class Result(NamedTuple):
 type Run = Callable[..., Result]
 
 
-def failed(result: Result, *words: str) -> None:
+def failed(result, *words):
     """Status 2, nothing on standard output, one line on standard error with these words, no traceback."""
     assert (result.status, result.out) == (2, ""), result
     assert len(result.err.splitlines()) == 1, result.err
@@ -42,21 +40,21 @@ def failed(result: Result, *words: str) -> None:
         assert word in result.err
 
 
-def posterior(path: str = "posterior.nc") -> xr.DataTree:
+def posterior(path="posterior.nc"):
     """What is in a file of draws."""
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         return tree.load()
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys) -> Run:
+def run(tmp_path, monkeypatch, capsys):
     """Run the command line in a folder with example files; ``run("import", "noisy.csv", ...)``."""
     monkeypatch.chdir(tmp_path)
     Path("noisy.csv").write_text(NOISY)
     Path("margins.csv").write_text(MARGINS)
     Path("table.csv").write_text(TABLE)
 
-    def call(*arguments: str) -> Result:
+    def call(*arguments):
         capsys.readouterr()
         try:
             status = main(list(arguments))
@@ -69,14 +67,14 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
 
 
 @pytest.fixture
-def released(run) -> Run:
+def released(run):
     """The same, with ``release.nc`` made of the example files."""
     assert run(*IMPORT, "release.nc").status == 0
     return run
 
 
 @pytest.fixture
-def foreground() -> Iterator[None]:
+def foreground():
     """Signals as a shell in the foreground has them, and as they were afterwards: tests may run in its background."""
     numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
     before = {number: signal.signal(number, own) for number, own in numbers.items()}

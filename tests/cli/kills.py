@@ -5,8 +5,6 @@ In it a function of the package (or of the standard library) is replaced by one 
 session, as a terminal or a scheduler does; SIGKILL to the main process alone.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import multiprocessing.util
@@ -60,7 +58,7 @@ class Ended(NamedTuple):
     left: list[str]
 
 
-def _replace(job: Job) -> None:
+def _replace(job):
     module_name, name, which = PLACES[job.place]
     owner: Any = importlib.import_module(module_name)
     *parents, last = name.split(".")
@@ -70,7 +68,7 @@ def _replace(job: Job) -> None:
     calls = 0
     main = os.getpid()
 
-    def signalled(*args: Any, **kwargs: Any) -> Any:
+    def signalled(*args, **kwargs):
         nonlocal calls
         if os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None):
             calls += 1
@@ -83,7 +81,7 @@ def _replace(job: Job) -> None:
     setattr(owner, last, signalled)
 
 
-def _run(job: Job) -> None:
+def _run(job):
     """In the process of a run."""
     from bayesdp.cli import main
 
@@ -99,7 +97,7 @@ def _run(job: Job) -> None:
     os._exit(status)
 
 
-def _session(leader: int) -> list[str]:
+def _session(leader):
     """Processes of a session that have not ended."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -112,7 +110,7 @@ def _session(leader: int) -> list[str]:
     return found
 
 
-def _follow(job: Job) -> Ended:
+def _follow(job):
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -149,7 +147,7 @@ def _follow(job: Job) -> Ended:
     return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left)
 
 
-def main() -> None:
+def main():
     """Warm up with the first command line, then do the jobs of the rest, and write what became of each as a line of JSON."""
     from bayesdp.cli import main as command_line
 

@@ -4,8 +4,6 @@
 need; each other one is a process forked from it, of which files may have so many bytes only (EFBIG).
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import json
@@ -14,9 +12,7 @@ import resource
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import xarray as xr
 
@@ -44,7 +40,7 @@ RUNS: dict[str, tuple[tuple[str, ...], float, int, int]] = {
 }
 
 
-def forked(run: Callable[[], int], limit: int | None = None) -> tuple[int, str, str]:
+def forked(run, limit=None):
     """Status (negative: a signal), standard output and standard error of a process of its own."""
     pipes = [os.pipe(), os.pipe()]
     gc.freeze()  # what was there before is not searched for garbage while the child ends, which would take a second
@@ -64,29 +60,29 @@ def forked(run: Callable[[], int], limit: int | None = None) -> tuple[int, str, 
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), texts[0], texts[1]
 
 
-def values(path: str, command: str) -> Any:
+def values(path, command):
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         return {group: tree[group].to_dataset().load() for group in GROUPS[command]}
 
 
-def same(path: str, command: str) -> bool:
+def same(path, command):
     """Whether a result is that of a run with room."""
     ours, whole = values(path, command), values(f"{command}.nc", command)
     return all(ours[group].equals(whole[group]) for group in ours)
 
 
-def tried(command: tuple[str, ...], seconds: float, limit: int, files: int) -> dict[str, Any]:
+def tried(command, seconds, limit, files):
     """A run without room, and the same once more with room."""
     for path in Path().glob("out.nc*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     arguments = [*command, "-o", "out.nc"]
 
-    def full(file: Path, arrays: Any) -> None:
+    def full(file, arrays):
         if len(list(file.parent.glob("chain-*.npz"))) >= files:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         journal_module.write_arrays(file, arrays)
 
-    def run() -> int:
+    def run():
         recorded.SECONDS = seconds
         if "--resume" not in arguments:
             draws_module.write_arrays = full

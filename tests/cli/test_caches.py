@@ -1,7 +1,5 @@
 """What docs/FILES.md says of the caches of compiled code, which can run code: who is warned of folders that anybody can write to."""
 
-from __future__ import annotations
-
 import numba
 import pytensor
 import pytest

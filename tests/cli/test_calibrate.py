@@ -1,7 +1,5 @@
 """``bayesdp calibrate``: a user's file in, ranks, verdict and report out."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """``bayesdp calibrate --scheduler``: its process is killed while the cluster simulates for it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Numbers that nobody means: every numeric option ends in a result, or in one line and status 2, and never in a traceback."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -24,7 +22,7 @@ LAWS = (
 )  # fmt: skip
 
 
-def ends_well(run, *arguments: str) -> None:
+def ends_well(run, *arguments):
     began = time.monotonic()
     result = run(*arguments)
     told = result.err.strip().splitlines()

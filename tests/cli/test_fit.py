@@ -1,7 +1,5 @@
 """``bayesdp fit``: from a release to a saved posterior, and what happens on Ctrl-C."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -170,7 +168,7 @@ def test_a_release_of_statistics_needs_a_model(run):
 # Ctrl-C, noted by `StopOnCtrlC` and raised where nothing is lost.
 
 
-def press() -> None:
+def press():
     signal.raise_signal(signal.SIGINT)
 
 

@@ -1,7 +1,5 @@
 """``bayesdp fit`` of several releases of one table: one posterior, read by summary, report and test."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -20,11 +18,11 @@ COUNTY = {"county": ["Alpha", "Beta"]}
 TOTAL = 20
 
 
-def noisy(values: list[int], law: bdp.noise.NoiseLaw) -> bdp.Measured:
+def noisy(values, law):
     return bdp.Measured(bdp.Identity(COUNTY), values, law)
 
 
-def total_of(labels: dict[str, list[str]], total: int = TOTAL) -> bdp.Release:
+def total_of(labels, total=TOTAL):
     return bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)])
 
 

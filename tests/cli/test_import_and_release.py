@@ -1,7 +1,5 @@
 """``bayesdp import`` and ``bayesdp release``."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -18,7 +16,7 @@ BOTH = (*RELEASE, "--invariant", "margins:education", "--norm", "l1", "-o")
 WITH_MARGINS = ("import", "noisy.csv", "--exact", "margins.csv", "-o", "release.nc", "--law")
 
 
-def replace(name: str, old: str, new: str) -> None:
+def replace(name, old, new):
     text = Path(name).read_text()
     assert old in text
     Path(name).write_text(text.replace(old, new))

@@ -1,7 +1,5 @@
 """``bayesdp import`` of several noisy files: each becomes a measurement of the right query with its own law."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -14,15 +12,15 @@ from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
 from tests.cli.conftest import LAW as CELLS
-from tests.cli.conftest import NOISY, Run, failed
+from tests.cli.conftest import NOISY, failed
 from tests.storage.examples import EXAMPLES
 
 SUMS = ("--noisy", "sums.csv", "--law", "discrete-laplace b=2")
 
 
 @pytest.fixture
-def imported(run) -> Run:
-    def call(*options: str):
+def imported(run):
+    def call(*options):
         return run("import", "noisy.csv", *options, "-o", "release.nc", "--force")
 
     return call

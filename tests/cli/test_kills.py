@@ -1,7 +1,5 @@
 """Signals at every place of a run: what is there afterwards is complete, what is said is true, and no process is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -50,7 +48,7 @@ JOBS = [
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory) -> list[tuple[Job, Ended]]:
+def ended(tmp_path_factory):
     """Do all jobs in one process and its forks, each in a folder of its own, with links to what the first commands made."""
     folder = tmp_path_factory.mktemp("kills")
     for name, text in FILES.items():
@@ -70,13 +68,13 @@ def ended(tmp_path_factory) -> list[tuple[Job, Ended]]:
     return [(job, Ended(*json.loads(line))) for job, line in zip(placed, lines, strict=True)]
 
 
-def too_late(job: Job) -> bool:
+def too_late(job):
     """Whether the signal comes when the result has its name, or gets it in any case."""
     writes = job.command[0] in ("release", "import") and job.place == "writing"
     return writes or job.place == "printing"
 
 
-def check_processes_and_words(job: Job, ended: Ended) -> None:
+def check_processes_and_words(job, ended):
     """What holds for every signal at every place."""
     assert ended.closed, "standard output is held open"
     assert ended.left == []
@@ -95,7 +93,7 @@ def check_processes_and_words(job: Job, ended: Ended) -> None:
     assert ("nothing was written" in ended.err) == (there == []), ended.err
 
 
-def check_fit(job: Job, ended: Ended) -> None:
+def check_fit(job, ended):
     output = Path(job.folder, "out.nc")
     caught = job.signal != "SIGKILL"
     assert output.exists() == (job.place in (KEPT if caught else SAVED)), ended.err
@@ -122,7 +120,7 @@ def check_fit(job: Job, ended: Ended) -> None:
         assert tree["diagnostics"].attrs["message"] == f"Convergence was not judged: {reason}."
 
 
-def check_writer(job: Job, ended: Ended) -> None:
+def check_writer(job, ended):
     output = Path(job.folder, job.command[-1])
     # An interrupt waits for the writing to end; a kill does not.
     caught = job.signal != "SIGKILL"

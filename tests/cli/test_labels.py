@@ -3,8 +3,6 @@
 What is printed holds none of them as they are, a row stays a row, and what is written comes back exactly as it was.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -32,7 +30,7 @@ SQUARE = {COUNTY: LABELS[:2], EDUCATION: ["=Low\x07", "\u202eHigh"]}
 GAUSSIAN = bdp.noise.DiscreteGaussian(sigma=2.0)
 
 
-def release() -> bdp.Release:
+def release():
     noisy = COUNTS + np.tile([1, -1], (len(LABELS), 1)) * (-1) ** np.arange(len(LABELS))[:, None]
     sums = MARGIN + bdp.Totals(FRAME, "@group\n")
     measured = [
@@ -43,7 +41,7 @@ def release() -> bdp.Release:
     return bdp.Release.from_published(FRAME, measured, exact, simulated=True)
 
 
-def posterior() -> xr.DataTree:
+def posterior():
     """Draws made up, as `bayesdp.sample` would return them."""
     own, rng, shares = release(), np.random.default_rng(1), np.full(len(LABELS), 1 / len(LABELS))
     draws = np.stack([rng.multinomial(total, shares, size=(2, 100)) for total in COUNTS.sum(axis=0)], axis=-1)
@@ -71,7 +69,7 @@ STATUS = 0 if MADE["diagnostics"].attrs["converged"] else 3
 def shown(run):
     """Run a command, and look at all that it printed."""
 
-    def call(*arguments: str, status: int = 0):
+    def call(*arguments, status=0):
         result = run(*arguments)
         assert result.status == status, result.err
         assert obeyed(result.out) == obeyed(result.err) == set()
@@ -86,7 +84,7 @@ def saved(shown):
     return lambda *arguments, status=STATUS: shown("summary", "posterior.nc", *arguments, status=status)
 
 
-def write(path: str, *rows: list, header: str = "count") -> None:
+def write(path, *rows, header="count"):
     """As an agency might write it: labels as they are."""
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([[COUNTY, "education", header], *rows])
@@ -186,7 +184,7 @@ def test_a_test(shown):
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 
-def published(*exact: bdp.Exact) -> bdp.Release:
+def published(*exact):
     return bdp.Release.from_published(FRAME, exact=exact)
 
 

@@ -1,7 +1,5 @@
 """A release that is in its file is a success, whatever becomes of what is printed about it; a result that is only printed is not."""
 
-from __future__ import annotations
-
 import errno
 import io
 import os
@@ -19,15 +17,15 @@ from tests.cli.conftest import IMPORT, RELEASE
 class Full(io.StringIO):
     """Standard output on a disk that is full, or a pipe that nobody reads."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code):
         super().__init__()
         self.code = code
 
-    def flush(self) -> None:
+    def flush(self):
         raise OSError(self.code, os.strerror(self.code))
 
 
-def ascii_only() -> io.TextIOWrapper:
+def ascii_only():
     return io.TextIOWrapper(io.BytesIO(), "ascii")
 
 

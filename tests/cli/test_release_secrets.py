@@ -1,7 +1,5 @@
 """``bayesdp release`` shows no number of a confidential table, however the file is wrong; ``bayesdp import`` shows it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,7 @@ RELEASE = ("--invariant", "margins:county", "--mechanism", "lattice-laplace", "-
 REAL = ("--invariant", "total", "--mechanism", "projected-gaussian", "--mu", "1", "-o", "out.nc")
 
 
-def _long(*values: str, header: str = "county,education,count", counties: str = "AABB") -> str:
+def _long(*values, header="county,education,count", counties="AABB"):
     cells = zip(counties, ["Low", "High", "Low", "High"], values, strict=True)
     return "\n".join([header, *(f"{county},{education},{value}" for county, education, value in cells)]) + "\n"
 
@@ -58,7 +56,7 @@ LONG = {
 }
 
 
-def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def _refused(capsys, *arguments):
     capsys.readouterr()
     try:
         status = main(list(arguments))

@@ -4,8 +4,6 @@ Each test writes a file with a mistake, reads the remedy from the message, does 
 release that comes out.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -25,7 +23,7 @@ STATES = "county,state,count\nAdams,IL,14\nCook,IL,20\nLake,IN,-3\n"
 def imported(run):
     """Import a text: the message if it is refused, else the noisy cells; ``imported(text, *options)``."""
 
-    def call(text: str, *options: str) -> str | list[float]:
+    def call(text, *options):
         Path("noisy.csv").write_text(text)
         result = run("import", "noisy.csv", *LAW, *options, "-o", "release.nc", "--force")
         if result.status:
@@ -36,7 +34,7 @@ def imported(run):
     return call
 
 
-def with_columns(header: str, *values: object) -> str:
+def with_columns(header, *values):
     """The table with a column more before the count, which becomes the number of people."""
     first, *lines = NOISY.splitlines()
     return "\n".join([f"{first},{header}", *(f"{line},{own}" for line, own in zip(lines, values, strict=True))])

@@ -1,7 +1,5 @@
 """``bayesdp report``: the command around `bayesdp.report`, whose page has its own tests."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

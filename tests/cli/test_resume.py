@@ -1,13 +1,10 @@
 """``bayesdp fit --resume``: what was stopped goes on, and no draws are lost without a word."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +33,7 @@ def at_once(monkeypatch):
 
 
 @contextmanager
-def ctrl_c(after: int, times: int = 1) -> Iterator[None]:
+def ctrl_c(after, times=1):
     """Ctrl-C is pressed after some draws, so often."""
     whole, seen = DrawJournal.keep, []
 
@@ -56,16 +53,16 @@ def full(*_):
     raise OSError(28, "No space left on device")
 
 
-def content(path: Path = PARTIAL) -> dict[str, bytes]:
+def content(path=PARTIAL):
     return {own.name: own.read_bytes() for own in path.iterdir()}
 
 
-def assert_same(tree: xr.DataTree, whole: xr.DataTree) -> None:
+def assert_same(tree, whole):
     for group in ("posterior", "prior", "prior_predictive"):
         xr.testing.assert_equal(tree[group].to_dataset(), whole[group].to_dataset())
 
 
-def assert_ends_as_if_never_stopped(released, words: str = "") -> xr.DataTree:
+def assert_ends_as_if_never_stopped(released, words=""):
     """Go on to the end: the draws of a run that was not stopped, and nothing is left beside them."""
     result = released(*FIT, *OUT, "--resume")
     assert result.status == 0, result.err

@@ -4,8 +4,6 @@ The system's limit on the length of files stands for the full disk: a write beyo
 up. Before, a netCDF file ended in a segmentation fault.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`fit` and `calibrate` that sample, on a disk that is short: what was done is kept, and the same command goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,7 +11,7 @@ from tests.cli.conftest import ROOT
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> dict[str, dict]:
+def runs(tmp_path_factory):
     command = [sys.executable, "-m", "tests.cli.short_disk_for_real", str(tmp_path_factory.mktemp("short"))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)

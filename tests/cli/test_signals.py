@@ -1,7 +1,5 @@
 """Signals of schedulers and closed terminals: taken by the command line while it runs, and by nobody else."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal
@@ -65,7 +63,7 @@ def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(foregrou
 def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(foreground, tmp_path, overwrite):
     path = tmp_path / "a.txt"
 
-    def write(error: Exception | None = None):
+    def write(error=None):
         with replacing(path, overwrite=overwrite) as temporary:
             signal.raise_signal(signal.SIGINT)
             temporary.write_text("complete")
@@ -82,7 +80,7 @@ def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(fore
     assert path.read_text() == "complete"
 
 
-def _fit_on_a_terminal(draws: int, at_start) -> tuple[subprocess.Popen, int]:
+def _fit_on_a_terminal(draws, at_start):
     """A fit whose progress bar is being drawn, and our end of its terminal."""
     main, terminal = pty.openpty()
     fit = f"fit release.nc --chains 2 --draws {draws} --tune 10 -o p.nc".split()

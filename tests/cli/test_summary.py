@@ -1,7 +1,5 @@
 """``bayesdp summary``, on posteriors that were made up, so that every number is known."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -15,13 +13,13 @@ from bayesdp.noise import DiscreteGaussian
 from bayesdp.posterior import Posterior
 from bayesdp.queries import Identity, Totals
 from bayesdp.release import Release
-from bayesdp.summaries import Answers, summarise_table
+from bayesdp.summaries import summarise_table
 from tests.cli.conftest import failed
 
 TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}
 
 
-def release() -> Release:
+def release():
     return Release.from_published(
         TABLE,
         [Measured(Identity(TABLE), [11, np.nan, 5], DiscreteGaussian(2.0), unmeasured=["Cook"])],
@@ -30,7 +28,7 @@ def release() -> Release:
     )
 
 
-def draws(chains=4, length=250) -> xr.DataArray:
+def draws(chains=4, length=250):
     """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
     adams = np.tile(np.arange(20), chains * length // 20 + 1)[: chains * length]
     adams = np.random.default_rng(5).permutation(adams).reshape(chains, length)
@@ -38,7 +36,7 @@ def draws(chains=4, length=250) -> xr.DataArray:
     return xr.DataArray(values, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]}, name="x")
 
 
-def tree(x=None, converged=1, **variables) -> xr.DataTree:
+def tree(x=None, converged=1, **variables):
     x = draws() if x is None else x
     determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
     diagnostics = xr.Dataset(attrs={"converged": converged, "message": "R-hat up to 1.2" if not converged else "fine"})
@@ -60,7 +58,7 @@ def saved(run):
 
 
 def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_diagnostics():
-    def summarised(x: xr.DataArray, prob: float = 0.9) -> Answers:
+    def summarised(x, prob=0.9):
         return summarise_table(Posterior.of(tree(x)), Identity(TABLE), prob)
 
     adams = np.random.default_rng(2).binomial(30, 0.1, draws().shape[:2])

@@ -1,7 +1,5 @@
 """``bayesdp test``: what it prints and writes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -25,20 +23,20 @@ CORNER = np.array([[1, -1], [-1, 1]])
 LAW = scipy.stats.hypergeom(84, 42, 37)
 
 
-def lattice(name: str, epsilon: float, seed: int = 1) -> bdp.Release:
+def lattice(name, epsilon, seed=1):
     made = bdp.LatticeLaplace(MARGINS, epsilon=epsilon).release(TABLE, rng=np.random.default_rng(seed))
     made.to_netcdf(name)
     return made
 
 
-def published(name: str, corner: float, sigma: float) -> None:
+def published(name, corner, sigma):
     """With a corner as it is given, in the place of 12."""
     part = bdp.Measured(bdp.Identity(TABLE), TABLE + (corner - 12) * CORNER, bdp.noise.ProjectedGaussian(sigma))
     bdp.Release.from_published(TABLE, [part], EXACT).to_netcdf(name)
 
 
 @pytest.fixture
-def release(run) -> bdp.Release:
+def release(run):
     return lattice("square.nc", 0.25)
 
 

@@ -1,7 +1,5 @@
 """The worked models build, sample on the fiber, and say whom they are about; their posteriors by other means."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models of tables that offices published: predictions of what was left out, and views of pages under two laws."""
 
-from __future__ import annotations
-
 import os
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The posterior of proportions under bounded noise, against the listing of all tables of three categories."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

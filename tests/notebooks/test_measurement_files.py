@@ -1,7 +1,5 @@
 """What notebook 08 counts, and that its prose says what its stored cells and the stored counties say."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """What notebook 09 counts with, against numbers by hand; and its stored outputs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

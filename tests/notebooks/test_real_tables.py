@@ -1,7 +1,5 @@
 """What notebook 10 shows, as stored: its verdicts, its coverages, and the simulations of false alarms."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

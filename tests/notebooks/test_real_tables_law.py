@@ -1,7 +1,5 @@
 """The learnt law of notebook helpers: its picture, and what is learnt from Australian tables where they are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from notebooks.real_tables_law import learnt_law, parted, with_law
 STORED = Path(__file__).parents[2] / "notebooks/data/learnt_laws.csv"
 
 
-def test_picture_of_a_learnt_law() -> None:
+def test_picture_of_a_learnt_law():
     law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3)
     rng = np.random.default_rng(1)
     rows = np.array([[law.drawn_rows(rng) for _ in range(50)] for _ in range(2)])
@@ -32,7 +30,7 @@ def test_picture_of_a_learnt_law() -> None:
     np.testing.assert_allclose(supposed.get_ydata(), 1 / 7)
 
 
-def test_the_same_numbers_under_another_law() -> None:
+def test_the_same_numbers_under_another_law():
     release, rows, truth = synthetic(2, "dirichlet")
     assert [own.query.rows for own in release.measurements] == [208, 52, 16, 104, 4, 26, 8, 2]
     other = with_law(release, LAWS["dirichlet"].given(rows))
@@ -41,7 +39,7 @@ def test_the_same_numbers_under_another_law() -> None:
         assert np.isfinite(two.law.logp(two.values, two.query.apply(truth)))
 
 
-def test_numbers_that_are_left_out() -> None:
+def test_numbers_that_are_left_out():
     """Small ones, and those of larger areas with one part; the shipped tables of the Capital Territory have both."""
     law = LAWS["max-entropy"]
     release = parted(bdp.datasets.working_population(law, within="8"))
@@ -59,7 +57,7 @@ def test_numbers_that_are_left_out() -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("prior", ["dirichlet", pytest.param("max-entropy", marks=pytest.mark.slow)])
-def test_a_small_law_is_recovered(prior: str) -> None:
+def test_a_small_law_is_recovered(prior):
     """From 2,080 cells; within 5 standard deviations of its posterior."""
     lines = recovered(20, prior, draws=100, tune=50, sweeps=2)
     assert [line["quantity"] for line in lines] == (
@@ -71,7 +69,7 @@ def test_a_small_law_is_recovered(prior: str) -> None:
         assert float(line["low"]) < float(line["mean"]) < float(line["high"])
 
 
-def test_what_is_stored_is_what_the_guide_says() -> None:
+def test_what_is_stored_is_what_the_guide_says():
     """Chains agree on probabilities of states, if not yet below 1.05, not on those of the country; synthetic truths within 3.5 sd."""
     stored = pd.read_csv(STORED)
     australian = stored[stored["tables"] == "Australian, SA3 of states 678"]

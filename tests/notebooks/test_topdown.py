@@ -1,7 +1,5 @@
 """Tables in the manner of TopDown: each step against its definition, projections against the listing of all sets of zeros."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

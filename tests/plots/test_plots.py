@@ -1,16 +1,10 @@
 """Pictures: what they show is what NumPy computes from the draws, whatever the labels are."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
 from IPython.core.formatters import DisplayFormatter
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import bayesdp as bdp
@@ -23,20 +17,20 @@ from tests.plots.trees import FRAME, TRUTH, release, tree
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     return tree()
 
 
-def _line(figure: Figure, label: str) -> tuple[Any, Any]:
+def _line(figure, label):
     (own,) = [line for line in figure.axes[0].get_lines() if line.get_label() == label]
     return own.get_xdata(), own.get_ydata()
 
 
-def _texts(figure: Figure) -> str:
+def _texts(figure):
     return "\n".join(own.get_text() for own in figure.findobj(Text))
 
 
-def test_intervals_show_mean_quantiles_release_and_truth(posterior: xr.DataTree) -> None:
+def test_intervals_show_mean_quantiles_release_and_truth(posterior):
     figure = plots.intervals(posterior, prob=0.9, truth=TRUTH)
     draws = posterior["posterior"]["x"].values.reshape(-1, 12)
     free = np.array([True, True, False] * 4)
@@ -52,21 +46,21 @@ def test_intervals_show_mean_quantiles_release_and_truth(posterior: xr.DataTree)
     assert "90% equal-tailed interval" in _texts(figure)
 
 
-def test_intervals_are_paged_and_say_which_cells_they_show(posterior: xr.DataTree) -> None:
+def test_intervals_are_paged_and_say_which_cells_they_show(posterior):
     assert "cells 6 to 10 of 12" in _texts(plots.intervals(posterior, limit=5, page=2))
     assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(posterior, limit=5))
     with pytest.raises(ValueError, match="page must be at most 3"):
         plots.intervals(posterior, limit=5, page=4)
 
 
-def test_intervals_relative_to_the_published_values(posterior: xr.DataTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_intervals_relative_to_the_published_values(posterior, monkeypatch):
     monkeypatch.setattr("bayesdp.plots.cells._INVISIBLE", 0.0)  # too short, all of them
     figure = plots.intervals(posterior)
     np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], 0)
     assert "minus published" in figure.axes[0].get_xlabel()
 
 
-def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior: xr.DataTree) -> None:
+def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior):
     figure = plots.heatmaps(posterior)
     mean = posterior["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
     written = [own.get_text() for own in figure.axes[0].texts]
@@ -84,7 +78,7 @@ def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior: xr.DataTre
         (bdp.noise.DiscreteLaplace(b=3.0), np.sqrt(2 * np.exp(-1 / 3)) / (1 - np.exp(-1 / 3))),
     ],
 )
-def test_noise_law_shows_the_mass_and_its_standard_deviation(law: Any, sd: float) -> None:
+def test_noise_law_shows_the_mass_and_its_standard_deviation(law, sd):
     figure = plots.noise_law(tree(release(law=law)))
     bars = figure.axes[0].patches
     mass = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
@@ -98,7 +92,7 @@ def test_noise_law_shows_the_mass_and_its_standard_deviation(law: Any, sd: float
     ("law", "peak", "sd"),
     [(bdp.noise.Laplace(b=3.0), 1 / 6, np.sqrt(18.0)), (bdp.noise.Gaussian(sigma=2.0), 0.5 / np.sqrt(2 * np.pi), 2.0)],
 )
-def test_noise_law_shows_the_density_of_real_noise(law: Any, peak: float, sd: float) -> None:
+def test_noise_law_shows_the_density_of_real_noise(law, peak, sd):
     figure = plots.noise_law(tree(release(law=law)))
     curve, *dashed = figure.axes[0].get_lines()
     x, density = np.asarray(curve.get_xdata()), np.asarray(curve.get_ydata())
@@ -107,13 +101,13 @@ def test_noise_law_shows_the_density_of_real_noise(law: Any, peak: float, sd: fl
     np.testing.assert_allclose(sorted(line.get_xdata()[0] for line in dashed), [-sd, sd])
 
 
-def test_noise_law_of_the_projected_gaussian_is_its_marginal() -> None:
+def test_noise_law_of_the_projected_gaussian_is_its_marginal():
     noisy = bdp.Measured(bdp.Identity(FRAME), np.full((4, 3), 4.0), bdp.noise.ProjectedGaussian(sigma=2.0))
     own = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(bdp.Totals(FRAME), 48)])
     np.testing.assert_allclose(noise_scale(own.measurements[0]).sd, 2.0 * np.sqrt(1 - 1 / 12))
 
 
-def test_noise_without_a_formula_is_simulated_and_pooled() -> None:
+def test_noise_without_a_formula_is_simulated_and_pooled():
     # 2x2 moves of a 2x2 table have a closed form: the simulated size of a 3x3 one is compared with direct draws.
     frame = {"a": list("rst"), "b": list("uvw")}
     margins = bdp.Margins(frame, ["a"], ["b"])
@@ -129,10 +123,9 @@ def test_noise_without_a_formula_is_simulated_and_pooled() -> None:
     assert scale.sd[0] == pytest.approx(np.sqrt((drawn**2).mean()), rel=0.15)
 
 
-def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior: xr.DataTree) -> None:
+def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior):
     before = plt.get_fignums()
     figure = plots.ranks(posterior, quantities=12)
-    assert figure is not None
     assert plt.get_fignums() == before
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert len(titles) == 9  # 8 free cells and the rate
@@ -141,9 +134,8 @@ def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior: xr.D
     assert plots.ranks(tree(chains=1)) is None
 
 
-def test_prior_predictive_interval_is_that_of_the_draws(posterior: xr.DataTree) -> None:
+def test_prior_predictive_interval_is_that_of_the_draws(posterior):
     figure = plots.prior_predictive(posterior, prob=0.8)
-    assert figure is not None
     draws = posterior["prior_predictive"]["noisy"].values.reshape(-1, 12)
     ends = np.quantile(draws, [0.1, 0.9], axis=0, method="inverted_cdf")
     (segments,) = [own.get_segments() for own in figure.axes[0].collections]
@@ -154,21 +146,21 @@ def test_prior_predictive_interval_is_that_of_the_draws(posterior: xr.DataTree) 
 @pytest.mark.parametrize(
     "draw", [plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive]
 )
-def test_any_label_can_be_drawn(draw: Callable[[xr.DataTree], Figure], posterior: xr.DataTree, tmp_path: Any) -> None:
+def test_any_label_can_be_drawn(draw, posterior, tmp_path):
     figure = draw(posterior)
     figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
     shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
     assert shown["image/png"].startswith(b"\x89PNG")
 
 
-def test_many_columns_are_summarised_in_pieces() -> None:
+def test_many_columns_are_summarised_in_pieces():
     draws = np.random.default_rng(1).integers(0, 50, (40, 1100))
     own = summarise_draws(draws, 0.5)
     np.testing.assert_array_equal(own.upper, np.quantile(draws, 0.75, axis=0, method="inverted_cdf"))
     np.testing.assert_allclose(own.sd, draws.std(axis=0))
 
 
-def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
+def test_what_is_no_posterior_is_refused(posterior):
     with pytest.raises(TypeError, match="DataTree"):
         Posterior.of({})
     with pytest.raises(ValueError, match="lacks the group 'release'"):
@@ -179,7 +171,7 @@ def test_what_is_no_posterior_is_refused(posterior: xr.DataTree) -> None:
         Posterior.of(broken)
 
 
-def test_lines_are_the_functions() -> None:
+def test_lines_are_the_functions():
     curves = {"pure": approximate_dp(1.0), "both $": tensor_product(approximate_dp(0.5), approximate_dp(0.2))}
     axes = tradeoffs(curves).axes[0]
     lines = axes.get_lines()[1:]
@@ -198,4 +190,4 @@ def test_lines_are_the_functions() -> None:
         ({"a": 1.0}, TypeError, r"curves\['a'\] must be a trade-off function"),
     ):
         with pytest.raises(error, match=message):
-            tradeoffs(given)  # type: ignore[arg-type]
+            tradeoffs(given)

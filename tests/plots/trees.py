@@ -1,9 +1,6 @@
 """Posteriors made by hand: draws without MCMC, so that tests of pictures and pages take no time."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -17,7 +14,7 @@ TRUTH = np.array([[5, 7, 0], [9, 4, 0], [6, 6, 0], [3, 8, 0]])
 FRAME = {"county": COUNTY, "education": EDUCATION}
 
 
-def release(**options: Any) -> bdp.Release:
+def release(**options):
     """A 4 x 3 table whose education margin is exact; nobody has education None, so that this column is determined."""
     law = options.pop("law", bdp.noise.DiscreteGaussian(sigma=2.0))
     noise = np.array([[1, -2, 2], [0, 3, -2], [2, -1, 1], [-5, 0, 3]])
@@ -28,7 +25,7 @@ def release(**options: Any) -> bdp.Release:
     return bdp.Release.from_published(FRAME, [measured], [exact], **options)
 
 
-def relaxation(name: str) -> xr.Dataset:
+def relaxation(name):
     """What files of version 0.1 say of a table of real numbers in the place of counts, and of its error by mean count and scale."""
     errors = {
         "mean_error": [[0.37, 0.09], [0.05, 0.05], [0.0, 0.01], [0.0, 0.0], [0.0, 0.0]],
@@ -46,7 +43,7 @@ def relaxation(name: str) -> xr.Dataset:
     )
 
 
-def tree(own: bdp.Release | None = None, *, chains: int = 2, draws: int = 100, prior: bool = True) -> xr.DataTree:
+def tree(own=None, *, chains=2, draws=100, prior=True):
     """A posterior as `bayesdp.sample` would return it: random tables of the fiber instead of MCMC."""
     own = release() if own is None else own
     rng = np.random.default_rng(5)

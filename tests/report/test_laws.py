@@ -1,7 +1,5 @@
 """The sections of a report on the noise law (comparisons, laws that are often secret) and on the odds ratio."""
 
-from __future__ import annotations
-
 import csv
 import io
 from dataclasses import dataclass
@@ -36,7 +34,7 @@ CELLS = bdp.Identity(FRAME)
 NOISY = np.where(TRUTH >= 5, TRUTH + 1.0, np.nan)
 
 
-def compared(converged: bool = True) -> bdp.LawComparison:
+def compared(converged=True):
     names = ["V = 1", "V < 9"]
     numbers = {"mean": [9.0, 10.5], "sd": [1.0, 2.0], "lower": [7.0, 6.0], "upper": [11.0, 14.0]}
     index = pd.MultiIndex.from_product([["x"], ["area=a"], names], names=["part", "label", "law"])
@@ -46,7 +44,7 @@ def compared(converged: bool = True) -> bdp.LawComparison:
     return bdp.LawComparison(laws, table, 0.95, dict.fromkeys(names, verdict))
 
 
-def test_the_section_says_that_there_is_no_single_number() -> None:
+def test_the_section_says_that_there_is_no_single_number():
     told = page(tree(), laws=compared())
     assert '<section id="laws"' in told
     assert "2 laws were compared, and the result is no single number" in told
@@ -58,7 +56,7 @@ def test_the_section_says_that_there_is_no_single_number() -> None:
         page(tree(), laws={})
 
 
-def test_its_tables_have_the_numbers() -> None:
+def test_its_tables_have_the_numbers():
     spread, rows = law_tables(compared())
     [own] = csv.DictReader(io.StringIO(spread.to_csv()))
     assert (own["Quantity"], float(own["spread"]), float(own["spread_in_sd"])) == ("x: area=a", 1.5, 1.5)
@@ -66,7 +64,7 @@ def test_its_tables_have_the_numbers() -> None:
     assert [row["Law"] for row in csv.DictReader(io.StringIO(rows.to_csv()))] == ["V = 1", "V < 9"]
 
 
-def test_a_law_that_is_often_secret_gets_a_word_of_advice() -> None:
+def test_a_law_that_is_often_secret_gets_a_word_of_advice():
     cells = bdp.Measured(CELLS, release().values.values, KeyedInReport(sigma=2.0))
     told = page(tree(bdp.Release(release().frame, (cells,), release().exact)))
     assert "The numbers above hold if keyed-in-report sigma=2 is the law" in told
@@ -74,7 +72,7 @@ def test_a_law_that_is_often_secret_gets_a_word_of_advice() -> None:
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
+def text():
     candidates = np.ones(TRUTH.shape, dtype=bool)
     candidates[3, 0] = False
     measured = bdp.thresholded(CELLS, NOISY, bdp.noise.DiscreteGaussian(2.0), 5, candidates=candidates)
@@ -83,7 +81,7 @@ def text() -> str:
     return page(tree(bdp.Release.from_published(FRAME, [measured], [*parts, exact])), prob=0.9)
 
 
-def test_a_threshold_and_suppressed_answers_are_said_to_be_such(text: str) -> None:
+def test_a_threshold_and_suppressed_answers_are_said_to_be_such(text):
     assert "censored law=(discrete-gaussian sigma=2) below=5" in text
     assert "Standard deviation of the noise: 2.00 counts (from the closed form of the law)" in text
     # Four zeros and the 4 of Beta; the 3 of the last county was no candidate.
@@ -95,7 +93,7 @@ def test_a_threshold_and_suppressed_answers_are_said_to_be_such(text: str) -> No
     assert f"as upper bounds ({assumed})" in text
 
 
-def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_published() -> None:
+def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_published():
     for law in (bdp.noise.DiscreteGaussian(2.0), bdp.noise.CellKey(max_deviation=3, variance=1.0)):
         measured = bdp.thresholded(CELLS, NOISY, law, 5, candidates=True)
         own = tree(bdp.Release.from_published(FRAME, [measured]))
@@ -110,7 +108,7 @@ def test_the_number_that_stands_for_a_withheld_answer_is_shown_nowhere_as_publis
 @pytest.mark.parametrize(
     ("law", "square"), [(bdp.noise.RandomRounding(3), 2.0), (bdp.noise.ConventionalRounding(3), 1.0)]
 )
-def test_the_size_of_a_perturbation_is_averaged_over_the_posterior(law: bdp.noise.NoiseLaw, square: float) -> None:
+def test_the_size_of_a_perturbation_is_averaged_over_the_posterior(law, square):
     """The mean squared difference is 2/3 * 1 + 1/3 * 4 = 2 at random, and 1 to the nearest multiple of 3; 0 for multiples of 3."""
     measured = bdp.Measured(CELLS, 3 * (TRUTH // 3), law)
     own = tree(bdp.Release.from_published(FRAME, [measured]))
@@ -127,7 +125,7 @@ LABELS = {"sex": ["men", "women"], "admission": ["yes", "no"]}
 EXACT = [bdp.Exact(bdp.Margins(LABELS, ["sex"]), [10, 8]), bdp.Exact(bdp.Margins(LABELS, ["admission"]), [9, 9])]
 
 
-def table_of_four(law: bdp.noise.NoiseLaw, exact: list[bdp.Exact] = EXACT, **others: object) -> xr.DataTree:
+def table_of_four(law, exact=EXACT, **others):
     rng = np.random.default_rng(1)
     corner = rng.integers(5, 9, size=(2, 200))
     counts = np.stack([corner, 10 - corner, 9 - corner, corner - 1], axis=-1).reshape(2, 200, 2, 2)
@@ -135,16 +133,16 @@ def table_of_four(law: bdp.noise.NoiseLaw, exact: list[bdp.Exact] = EXACT, **oth
     measured = bdp.Measured(bdp.Identity(LABELS), [[8, 2], [1, 7]], law)
     release = bdp.Release.from_published(LABELS, [measured], exact)
     return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": draws, **others}),  # type: ignore[dict-item]
+        "/posterior": xr.Dataset({"x": draws, **others}),
         "/release": release.to_dataset(),
     })  # fmt: skip
 
 
-def section(text: str) -> str:
+def section(text):
     return text.split('<section id="odds"')[1].split("</section>")[0]
 
 
-def test_posterior_and_test_are_side_by_side() -> None:
+def test_posterior_and_test_are_side_by_side():
     logs = xr.DataArray(np.linspace(0.0, 2.0, 400).reshape(2, 200), dims=("chain", "draw"))
     own = table_of_four(bdp.noise.ProjectedGaussian(2.0), log_odds_ratio=logs)
     text = page(own, prob=0.9)
@@ -152,7 +150,7 @@ def test_posterior_and_test_are_side_by_side() -> None:
     assert 'href="#odds"' in text
     found = posterior_odds_ratio(own, level=0.9)
     assert found.test is not None
-    for number in (found.predictive_pvalue, found.test.pvalue, found.table.high, found.population.median):  # type: ignore[union-attr]
+    for number in (found.predictive_pvalue, found.test.pvalue, found.table.high, found.population.median):
         assert f"{number:.3g}" in text
     assert "1-GDP" in text
     assert "uniformly most powerful unbiased" in text
@@ -160,7 +158,7 @@ def test_posterior_and_test_are_side_by_side() -> None:
     assert section(page(own, prob=0.9)) == section(text)
 
 
-def test_integer_noise_shows_limits_and_draws_nothing() -> None:
+def test_integer_noise_shows_limits_and_draws_nothing():
     own = table_of_four(bdp.noise.LatticeLaplace(0.25))
     text = page(own)
     assert section(page(own)) == section(text)
@@ -171,7 +169,7 @@ def test_integer_noise_shows_limits_and_draws_nothing() -> None:
         assert repr(p) not in text
 
 
-def test_other_noise_has_the_posterior_only_and_other_tables_no_such_section() -> None:
+def test_other_noise_has_the_posterior_only_and_other_tables_no_such_section():
     text = page(table_of_four(bdp.noise.DiscreteGaussian(2.0)))
     assert "There is no p-value from the release itself" in text
     assert "Posterior predictive p" in text

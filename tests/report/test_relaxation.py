@@ -1,7 +1,5 @@
 """A posterior of continuous counts on the page, in pictures and on the command line: called what it is, and not rounded."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -19,7 +17,7 @@ from tests.plots.trees import EDUCATION, relaxation, tree
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     """Real tables of the fiber of `trees`: averages of two whole ones, with rounding errors in the exact margin."""
     own = tree(prior=False)
     x = own["posterior"]["x"].astype(float)
@@ -33,11 +31,11 @@ def posterior() -> xr.DataTree:
 
 
 @pytest.fixture(scope="module")
-def text(posterior: xr.DataTree) -> str:
+def text(posterior):
     return re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
 
 
-def test_the_page_says_so_wherever_it_matters(text: str) -> None:
+def test_the_page_says_so_wherever_it_matters(text):
     section = {own: text[text.index(f'id="{own}"') :] for own in ("results", "errors", "methods")}
     assert "<strong>Continuous relaxation.</strong>" in text[: text.index("<main>")]
     assert "(continuous relaxation): ends of intervals are not rounded" in section["results"].split("</section>")[0]
@@ -49,16 +47,14 @@ def test_the_page_says_so_wherever_it_matters(text: str) -> None:
     assert "exact-conditional steps" not in methods
 
 
-def test_whole_numbers_are_called_whole() -> None:
+def test_whole_numbers_are_called_whole():
     plain = page(tree())
     assert "elaxation" not in plain
     assert "Counts: whole numbers, as they are. No approximation." in plain
     assert "exact-conditional steps" in plain
 
 
-def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors(
-    posterior: xr.DataTree, text: str
-) -> None:
+def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors(posterior, text):
     fit, x = Posterior.of(posterior), posterior["posterior"]["x"].values
     lower, upper = np.quantile(x[..., 0, 0], [0.05, 0.95], method="inverted_cdf")
     assert f"{lower:.2f} to {upper:.2f}" in text
@@ -71,7 +67,7 @@ def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors
     np.testing.assert_array_equal(fit.answers(fit.cells)[:, 0], x[..., 0, 0].ravel())
 
 
-def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior: xr.DataTree) -> None:
+def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior):
     titles = [label for label, _ in worst_mixed(Posterior.of(posterior), 50)[0]]
     assert len(titles) == 8 + 1  # free cells and the rate
     assert not any("coordinates" in title or EDUCATION[2] in title for title in titles)
@@ -79,7 +75,7 @@ def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact
     assert shown.count("= 0") == 4
 
 
-def test_real_numbers_without_a_declaration_are_refused(posterior: xr.DataTree) -> None:
+def test_real_numbers_without_a_declaration_are_refused(posterior):
     silent = posterior.copy(deep=True)
     del silent["relaxation"]
     with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
@@ -90,7 +86,7 @@ def test_real_numbers_without_a_declaration_are_refused(posterior: xr.DataTree) 
         Posterior.of(other)
 
 
-def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
+def test_one_table_of_each_kind(posterior):
     both = posterior.copy(deep=True)
     whole = tree()["posterior"]["x"].rename("people")
     both["posterior"] = xr.DataTree(both["posterior"].to_dataset().assign(people=whole))
@@ -105,7 +101,7 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
         counts_name(both, dims, "rate")
 
 
-def test_the_command_line_says_so_too(posterior: xr.DataTree, tmp_path, capsys) -> None:
+def test_the_command_line_says_so_too(posterior, tmp_path, capsys):
     file = str(tmp_path / "posterior.nc")
     posterior.to_netcdf(file, engine="h5netcdf")
     main(["summary", file])

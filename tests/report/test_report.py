@@ -1,17 +1,13 @@
 """The page: its numbers are those of NumPy, its labels are text, and it needs nothing from anywhere."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.privacy import Guarantee, pure_pairs
@@ -28,7 +24,7 @@ _VOID = {"meta", "br", "img"}
 class _Reader(HTMLParser):
     """Checks that elements are nested properly; collects tables, links and what the page would load."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.open: list[str] = []
         self.rows: list[list[str]] = []
@@ -37,7 +33,7 @@ class _Reader(HTMLParser):
         self.feed(text)
         assert self.open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
         if tag not in _VOID:
@@ -47,30 +43,30 @@ class _Reader(HTMLParser):
         if tag in ("td", "th"):
             self.rows[-1].append("")
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.open and ("td" in self.open or "th" in self.open):
             self.rows[-1][-1] += data
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     return tree()
 
 
 @pytest.fixture(scope="module")
-def text(posterior: xr.DataTree) -> str:
+def text(posterior):
     return page(posterior, prob=0.9, truth=TRUTH)
 
 
 @pytest.fixture(scope="module")
-def reader(text: str) -> _Reader:
+def reader(text):
     return _Reader(text)
 
 
-def _csv(reader: _Reader, name: str) -> list[dict[str, str]]:
+def _csv(reader, name):
     found = dict.fromkeys(v for _, a, v in reader.attributes if a == "download")
     assert name in found
     sources = [value for tag, key, value in reader.attributes if tag == "a" and key in ("href", "download")]
@@ -78,7 +74,7 @@ def _csv(reader: _Reader, name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(base64.b64decode(link.partition("base64,")[2]).decode(), newline="")))
 
 
-def test_numbers_of_the_cells_are_those_of_numpy(posterior: xr.DataTree, reader: _Reader) -> None:
+def test_numbers_of_the_cells_are_those_of_numpy(posterior, reader):
     draws = posterior["posterior"]["x"].values.reshape(-1, 12)
     lower, upper = np.quantile(draws, [0.05, 0.95], axis=0, method="inverted_cdf")
     rows = _csv(reader, "cells.csv")
@@ -93,7 +89,7 @@ def test_numbers_of_the_cells_are_those_of_numpy(posterior: xr.DataTree, reader:
     assert ["Alpha", "Low", f"{published}", "5", mean, sd, f"{lower[0]:.0f} to {upper[0]:.0f}", ""] in reader.rows
 
 
-def test_totals_exact_and_free(posterior: xr.DataTree, reader: _Reader) -> None:
+def test_totals_exact_and_free(posterior, reader):
     assert ["Low", "23", "21", "23", "23.0", "0.00", "23 to 23"] in reader.rows
     draws = posterior["posterior"]["x"].values.sum(axis=-1).reshape(-1, 4)
     rows = _csv(reader, "totals-2.csv")
@@ -102,7 +98,7 @@ def test_totals_exact_and_free(posterior: xr.DataTree, reader: _Reader) -> None:
     assert ["grand total", "50", "48", "48.0", "0.00", "48 to 48"] in reader.rows
 
 
-def test_determined_cells_are_marked_and_warned_of(text: str, reader: _Reader) -> None:
+def test_determined_cells_are_marked_and_warned_of(text, reader):
     assert "4 cells have no protection" in text
     assert "90% equal-tailed interval" in text
     assert "95% equal-tailed" not in text
@@ -110,7 +106,7 @@ def test_determined_cells_are_marked_and_warned_of(text: str, reader: _Reader) -
     assert [row[:2] for row in marked] == [[county, "None"] for county in COUNTY]
 
 
-def test_labels_are_text(text: str, reader: _Reader) -> None:
+def test_labels_are_text(text, reader):
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "script" not in reader.tags
@@ -119,7 +115,7 @@ def test_labels_are_text(text: str, reader: _Reader) -> None:
     assert "&lt;b&gt;Poisson&lt;/b&gt;" in text
 
 
-def test_page_is_self_contained(text: str, reader: _Reader) -> None:
+def test_page_is_self_contained(text, reader):
     for _, name, value in reader.attributes:
         if name in ("src", "href"):
             assert value.startswith(("data:", "#"))
@@ -136,7 +132,7 @@ def test_page_is_self_contained(text: str, reader: _Reader) -> None:
     assert all(texts)
 
 
-def test_sections_are_in_order(text: str) -> None:
+def test_sections_are_in_order(text):
     anchors = re.findall(r'<section id="(\w+)"', text)
     assert anchors == [
         "headline", "release", "results", "parameters", "noise", "prior", "sensitivity", "convergence", "errors", "methods",
@@ -145,7 +141,7 @@ def test_sections_are_in_order(text: str) -> None:
     assert all(f'href="#{anchor}"' in text for anchor in anchors[1:])
 
 
-def test_guarantee_and_simulation() -> None:
+def test_guarantee_and_simulation():
     own = Guarantee("pure", {"epsilon": 0.25}, "l1", pure_pairs(0.25, "l1", ["substitution"]), simulated=True)
     told = page(tree(release(guarantee=own, simulated=True), prior=False))
     assert "Simulated release." in told
@@ -158,7 +154,7 @@ def test_guarantee_and_simulation() -> None:
     assert "contains the confidential table" not in told
 
 
-def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one() -> None:
+def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one():
     own = tree(chains=1, prior=False)
     told = page(own)
     assert '<p class="banner warn"><strong>Too little to judge convergence.</strong>' in told
@@ -171,7 +167,7 @@ def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one() -> None
     assert "Convergence was not assessed." in page(own)
 
 
-def test_cells_that_no_number_involves_are_listed() -> None:
+def test_cells_that_no_number_involves_are_listed():
     noisy, law = TRUTH + np.where(np.arange(12).reshape(4, 3) == 1, np.nan, 0.0), bdp.noise.DiscreteGaussian(sigma=2.0)
     measured = bdp.Measured(bdp.Identity(FRAME), noisy, law, unmeasured=[("Alpha", "High")])
     exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
@@ -180,7 +176,7 @@ def test_cells_that_no_number_involves_are_listed() -> None:
     assert "1 answer was not published." in told
 
 
-def test_distance_of_prior_and_posterior() -> None:
+def test_distance_of_prior_and_posterior():
     rng = np.random.default_rng(2)
     prior = rng.normal(size=(500, 3))
     posterior = np.stack([rng.normal(size=400), rng.normal(0, 0.1, 400), rng.normal(9, 1, 400)], axis=1)
@@ -193,9 +189,7 @@ def test_distance_of_prior_and_posterior() -> None:
     assert same_as_prior(distance, ratio, np.zeros(3, dtype=bool)).tolist() == [True, False, False]
 
 
-def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(
-    posterior: xr.DataTree, tmp_path: Path
-) -> None:
+def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(posterior, tmp_path):
     path = tmp_path / "report.html"
     for options, message in (({"prob": 1.5}, "prob"), ({"truth": TRUTH[:2]}, "truth")):
         with pytest.raises(ValueError, match=message):
@@ -210,7 +204,7 @@ def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_argument
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_long_tables_are_folded_and_complete_in_the_csv() -> None:
+def test_long_tables_are_folded_and_complete_in_the_csv():
     table = Table("Many", [Column("n", list(range(1500)))], "n.csv")
     told = _Reader(table.to_html())
     assert [row[0] for row in told.rows if row[0] != "n"] == [str(n) for n in range(1000)]
@@ -224,5 +218,5 @@ def test_long_tables_are_folded_and_complete_in_the_csv() -> None:
     ("law", "words"),
     [(bdp.noise.Laplace(epsilon=0.5, sensitivity=2.0), "laplace b=4"), (bdp.noise.Gaussian(2.5), "gaussian sigma=2.5")],
 )
-def test_the_methods_paragraph_names_a_plain_law(law: bdp.noise.NoiseLaw, words: str) -> None:
+def test_the_methods_paragraph_names_a_plain_law(law, words):
     assert f"noise law {words}. Published exactly" in page(tree(release(law=law)))

@@ -1,7 +1,5 @@
 """A page about several releases, several tables and further likelihoods: each of them is on it, and every sentence is true."""
 
-from __future__ import annotations
-
 import html
 import re
 
@@ -23,8 +21,8 @@ DEATHS = {"county": ["Alpha", "Beta", "Gamma"]}
 NOISY, AGAIN, BY_AGE = np.array([[40, 61], [33, 92]]), np.array([[38, 62], [31, 93]]), np.array([102, 117])
 
 
-def _releases() -> tuple[bdp.Release, bdp.Release, bdp.Release]:
-    def law(sigma: float) -> bdp.noise.DiscreteGaussian:
+def _releases():
+    def law(sigma):
         return bdp.noise.DiscreteGaussian(sigma=sigma)
 
     one = bdp.Release.from_published(PEOPLE, [bdp.Measured(bdp.Identity(PEOPLE), NOISY, law(3.0))])
@@ -35,7 +33,7 @@ def _releases() -> tuple[bdp.Release, bdp.Release, bdp.Release]:
     return one, two, bdp.Release.from_published(DEATHS, [noisy], [bdp.Exact(bdp.Totals(DEATHS), 14)])
 
 
-def _model() -> pm.Model:
+def _model():
     one, two, deaths = _releases()
     with pm.Model(coords={**one.coords, **deaths.coords}) as model:
         people = bdp.ConfidentialCounts("people", pm.Poisson.dist(50.0), dims=one.dims)
@@ -50,7 +48,7 @@ def _model() -> pm.Model:
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     with _model() as model:
         tree = bdp.sample(draws=60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
         # Without the Potential, of which PyMC warns; the draws are compared with nothing here.
@@ -61,21 +59,21 @@ def posterior() -> xr.DataTree:
 
 
 @pytest.fixture(scope="module")
-def text(posterior: xr.DataTree) -> str:
+def text(posterior):
     return page(posterior)
 
 
-def _words(text: str, section: str) -> str:
+def _words(text, section):
     own = text.split(f'<section id="{section}"')[1].split("</section>")[0]
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", own)))
 
 
-def _made_up(release: bdp.Release, counts: np.ndarray) -> xr.DataTree:
+def _made_up(release, counts):
     draws = xr.DataArray(counts, dims=("chain", "draw", "county"), coords=DEATHS)
     return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws}), "release": release.to_dataset()})
 
 
-def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
+def test_every_release_is_read_with_its_table(posterior):
     people, died = PosteriorModel.checked(posterior).published_tables()
     one, two, deaths = _releases()
     assert (people.name, died.name) == ("people", "died")
@@ -91,7 +89,7 @@ def test_every_release_is_read_with_its_table(posterior: xr.DataTree) -> None:
         Posterior.of(posterior, "x")
 
 
-def test_the_methods_paragraph_names_everything(text: str) -> None:
+def test_the_methods_paragraph_names_everything(text):
     told = _words(text, "methods")
     assert "counts people (age, years (2) × ward (2), 4 cells) was inferred from 2 releases together." in told
     first, second = told.split("Release 2 of people is")
@@ -108,7 +106,7 @@ def test_the_methods_paragraph_names_everything(text: str) -> None:
     assert "Prior: ours: rates that scatter" in deaths
 
 
-def test_a_model_without_parameters_or_noise_claims_neither() -> None:
+def test_a_model_without_parameters_or_noise_claims_neither():
     own = bdp.Release.from_published(DEATHS, [], [bdp.Exact(bdp.Totals(DEATHS), 14, sign="<=")])
     told = _words(page(_made_up(own, np.full((2, 9, 3), 4) - np.arange(9)[:, None] % 3)), "methods")
     assert "from a release without noise" in told
@@ -119,7 +117,7 @@ def test_a_model_without_parameters_or_noise_claims_neither() -> None:
     assert "θ" not in told
 
 
-def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior: xr.DataTree) -> None:
+def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior):
     own = posterior.copy()
     del own["release_2"]  # what `annotate` leaves out after pm.set_data
     told = _words(page(own), "methods")
@@ -129,7 +127,7 @@ def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior: xr.Dat
     assert [fit.name for fit in PosteriorModel.checked(own).published_tables()] == ["died"]
 
 
-def test_the_result_comes_first(posterior: xr.DataTree, text: str) -> None:
+def test_the_result_comes_first(posterior, text):
     main = text[text.index("<main>") :]
     assert main.startswith('<main><section id="headline"')
     assert main.index("<nav") < main.index('<section id="release"') < main.index('<section id="convergence"')
@@ -142,7 +140,7 @@ def test_the_result_comes_first(posterior: xr.DataTree, text: str) -> None:
     assert "&lt;bdi&gt;" not in text
 
 
-def test_the_question_can_be_asked(posterior: xr.DataTree) -> None:
+def test_the_question_can_be_asked(posterior):
     told = _words(page(posterior, question="How many die?", headline="rate"), "headline")
     rate = posterior["posterior"]["rate"].values
     low, high = np.quantile(rate, [0.025, 0.975], method="inverted_cdf")
@@ -154,7 +152,7 @@ def test_the_question_can_be_asked(posterior: xr.DataTree) -> None:
             page(posterior, headline=wrong)
 
 
-def test_each_table_has_its_numbers_and_its_files(text: str, posterior: xr.DataTree) -> None:
+def test_each_table_has_its_numbers_and_its_files(text, posterior):
     names = re.findall(r'download="([^"]+)"', text)
     assert len(set(names)) == len(names)
     assert {"people-cells.csv", "died-cells.csv", "parameters.csv"} <= set(names)
@@ -169,9 +167,8 @@ def test_each_table_has_its_numbers_and_its_files(text: str, posterior: xr.DataT
     assert "release 2: Grand total: 220" in re.sub(r"\s+:", ":", _words(text, "release"))
 
 
-def test_pictures_are_of_the_table_and_the_release_that_were_asked_for(posterior: xr.DataTree) -> None:
+def test_pictures_are_of_the_table_and_the_release_that_were_asked_for(posterior):
     figure = plots.prior_predictive(posterior, measurement=2)
-    assert figure is not None
     labels = [re.sub("[\u2068\u2069]", "", own.get_text()) for own in figure.axes[0].get_yticklabels()]
     assert labels == [f"{age} · {ward}" for age in ("0, 1", "2, 3") for ward in ("<b>", "قسم")]
     (segments,) = [own.get_segments() for own in figure.axes[0].collections]
@@ -186,7 +183,7 @@ def test_pictures_are_of_the_table_and_the_release_that_were_asked_for(posterior
         plots.noise_law(posterior, measurement=3)
 
 
-def test_truth_of_several_tables_is_by_name(posterior: xr.DataTree) -> None:
+def test_truth_of_several_tables_is_by_name(posterior):
     with pytest.raises(ValueError, match="truth must say which of the tables people, died it is"):
         page(posterior, truth=NOISY)
     with pytest.raises(ValueError, match="truth must be about tables of the posterior, people, died; got x"):
@@ -195,7 +192,7 @@ def test_truth_of_several_tables_is_by_name(posterior: xr.DataTree) -> None:
     assert "contains the confidential table" in told
 
 
-def test_a_total_that_is_no_total_keeps_its_name() -> None:
+def test_a_total_that_is_no_total_keeps_its_name():
     query = bdp.LinearQuery(DEATHS, [[1, 2, 0]], names=["total"])
     own = bdp.Release.from_published(DEATHS, [], [bdp.Exact(query, [5]), bdp.Exact(bdp.Totals(DEATHS), 4)])
     told = re.sub(r"\s+:", ":", _words(page(_made_up(own, np.full((2, 9, 3), [1, 2, 1]))), "release"))

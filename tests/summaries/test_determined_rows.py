@@ -1,7 +1,5 @@
 """Numbers that exact ones leave no choice are marked as exact in summaries and reports, of drawn and of streamed posteriors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -53,8 +51,7 @@ def _marked(table, values):
 
 
 @pytest.mark.parametrize(
-    ("kind", "parts"),
-    [("drawn", ("x by leaf", "x by county", "x")), ("streamed", ("leaves", "counties", "cells"))],
+    ("kind", "parts"), [("drawn", ("x by leaf", "x by county", "x")), ("streamed", ("leaves", "counties", "cells"))]
 )
 def test_of_a_posterior(request, kind, parts):
     table = bdp.summary(request.getfixturevalue(kind))

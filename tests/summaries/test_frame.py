@@ -1,7 +1,5 @@
 """``bdp.summary``, on posteriors that were made up, so that every number is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,14 +10,14 @@ from tests.cli.test_summary import TABLE, draws
 from tests.cli.test_summary import tree as made_up
 
 
-def release(*measured: float) -> bdp.Release:
+def release(*measured):
     cells = [bdp.Measured(bdp.Identity(TABLE), [11, 18, 5], bdp.noise.DiscreteGaussian(2.0))]
     total = [bdp.Measured(bdp.Totals(TABLE), value, bdp.noise.DiscreteGaussian(3.0)) for value in measured]
     return bdp.Release.from_published(TABLE, [*cells, *total], [bdp.Exact(bdp.Totals(TABLE, "state"), [30, 5])])
 
 
 @pytest.fixture
-def tree() -> xr.DataTree:
+def tree():
     """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
     x = draws()
     own = made_up(x, beta1=x[..., 0].drop_vars("county") / 10, effect=x / 10)

@@ -1,7 +1,5 @@
 """One model under two laws, against enumeration of a small table."""
 
-from __future__ import annotations
-
 import matplotlib as mpl
 import numpy as np
 import pymc as pm

@@ -1,7 +1,5 @@
 """Summaries of posteriors with several tables, and of those whose counts were not recorded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -14,12 +12,12 @@ COUNTY = {"county": ["Adams", "Cook"]}
 TWO_WAY = {"sex": ["f", "m"], "vote": ["yes", "no"]}
 
 
-def release(labels, cells, exact) -> bdp.Release:
+def release(labels, cells, exact):
     noisy = [bdp.Measured(bdp.Identity(labels), cells, bdp.noise.DiscreteGaussian(2.0))]
     return bdp.Release.from_published(labels, noisy, [exact])
 
 
-def table(labels, values, determined) -> tuple[xr.DataArray, xr.Dataset, xr.Dataset]:
+def table(labels, values, determined):
     """Draws of a table, and its group ``fiber``."""
     draws = xr.DataArray(values, dims=("chain", "draw", *labels), coords=labels)
     cells = xr.DataArray(determined, dims=list(labels), coords=labels)
@@ -27,7 +25,7 @@ def table(labels, values, determined) -> tuple[xr.DataArray, xr.Dataset, xr.Data
 
 
 @pytest.fixture
-def tree() -> xr.DataTree:
+def tree():
     """x and z have the same cells, and other exact answers: the total of x is 30, and Cook of z is 5; Adams of both varies."""
     first = np.random.default_rng(5).permutation(np.tile(np.arange(20), 20)).reshape(2, 200)
     x, fiber = table(COUNTY, np.stack([first, 30 - first], axis=-1), [False, False])
@@ -72,7 +70,7 @@ def test_the_command_line(tree, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tree.to_netcdf("posterior.nc", engine="h5netcdf")
 
-    def shown(*options: str) -> list[str]:
+    def shown(*options):
         main(["summary", "posterior.nc", *options])
         return capsys.readouterr().out.splitlines()
 
