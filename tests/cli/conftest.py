@@ -1,7 +1,9 @@
 """Files for the command line, and a way to run it in this process."""
 
+import os
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,15 +22,29 @@ RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism
 ROOT = Path(__file__).resolve().parents[2]
 
 
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background of a shell
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
+import bayesdp.inference.runs.recorded as recorded
+recorded.SECONDS = 0.0 if "--resume" in sys.argv else recorded.SECONDS  # every draw is written as it comes
+from bayesdp.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def started(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE):
+    """The command line in a process, and a session, of its own, with signals as in the foreground."""
+    command, env = [sys.executable, "-c", COMMAND, *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, start_new_session=True, env=env)
+
+
 class Result(NamedTuple):
     """What a run of the command line left behind."""
 
     status: int
     out: str
     err: str
-
-
-type Run = Callable[..., Result]
 
 
 def failed(result, *words):

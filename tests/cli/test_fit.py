@@ -1,24 +1,31 @@
-"""``bayesdp fit``: from a release to a saved posterior, and what happens on Ctrl-C."""
+"""``bayesdp fit``: from one or several releases to a saved posterior, and what happens on Ctrl-C."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
+import numba
 import numpy as np
+import pytensor
 import pytest
 import xarray as xr
 
+import bayesdp as bdp
 from bayesdp._chains import chain_statistics
+from bayesdp.cli.files import warn_of_open_caches
+from bayesdp.composition import as_one
 from bayesdp.inference.interrupt import StopOnCtrlC
-from bayesdp.mechanisms import TruncatedLaplace
-from bayesdp.release import Release
-from tests.cli.conftest import ROOT, failed, posterior
+from bayesdp.posterior import releases_of_tables
+from bayesdp.significance import posterior_odds_ratio
+from tests.cli.conftest import failed, posterior, started
 
 QUICK = tuple("--chains 2 --draws 400 --tune 100 --seed 1 --cores 1 --quiet".split())
+FEW = tuple("--chains 2 --draws 20 --tune 1 --seed 1 --cores 1 --quiet".split())
 OUT = ("-o", "posterior.nc")
 MODEL = """
 import pymc as pm
@@ -42,7 +49,7 @@ def test_from_a_release_to_a_summary(released):
     x = tree["posterior"]["x"]
     assert ((x.sum("education") - [16, 30, 10]) == 0).all()
     assert (x >= 0).all()
-    assert Release.from_dataset(tree["release"].to_dataset()) == Release.from_netcdf("release.nc")
+    assert bdp.Release.from_dataset(tree["release"].to_dataset()) == bdp.Release.from_netcdf("release.nc")
     assert tree.attrs["command"] == "bayesdp fit release.nc " + " ".join(QUICK) + " -o posterior.nc"
     assert tree.attrs["seed"] == "1"
     assert tree["prior"]["x"].sizes == {"chain": 1, "draw": 200, "county": 3, "education": 2}
@@ -55,17 +62,17 @@ def test_from_a_release_to_a_summary(released):
 
 
 def test_the_same_seed_gives_the_same_draws_and_force_replaces(released):
-    assert released("fit", "release.nc", *QUICK, *OUT).status == 0
+    assert released("fit", "release.nc", *FEW, *OUT).status == 3
     first = posterior()["posterior"]["x"]
-    failed(released("fit", "release.nc", *QUICK, *OUT), "'posterior.nc' exists already")
-    assert released("fit", "release.nc", *QUICK, *OUT, "--force", "--hyper", "shape=1").status == 0
+    failed(released("fit", "release.nc", *FEW, *OUT), "'posterior.nc' exists already")
+    assert released("fit", "release.nc", *FEW, *OUT, "--force", "--hyper", "shape=1").status == 3
     xr.testing.assert_equal(first, posterior()["posterior"]["x"])
 
 
 def test_a_flat_prior_of_a_model_of_ones_own_has_no_draws_and_that_is_said(released):
     Path("own.py").write_text(FLAT)
-    result = released("fit", "release.nc", "--model", "own.py", *QUICK, *OUT)
-    assert result.status == 0, result.err
+    result = released("fit", "release.nc", "--model", "own.py", *FEW, *OUT)
+    assert result.status == 3, result.err
     assert "no draws of the prior for the report: the prior is flat" in result.err
     assert "prior" not in posterior().children
     assert posterior().attrs["prior"].startswith("A model of the user's own, own.py:")
@@ -90,8 +97,7 @@ def test_chains_that_have_not_converged_give_a_banner_and_status_3(released, mon
 
 
 def test_a_run_too_short_to_tell_is_not_shouted_at(released):
-    few = tuple("--chains 2 --draws 20 --tune 1 --seed 1 --cores 1 --quiet".split())
-    result, summary = released("fit", "release.nc", *few, *OUT), released("summary", "posterior.nc")
+    result, summary = released("fit", "release.nc", *FEW, *OUT), released("summary", "posterior.nc")
     assert (result.status, summary.status) == (3, 3)
     assert "The same command with --draws " in result.err
     assert " --resume goes on with these chains. Draw more (--draws, --chains), or look at the model" in result.err
@@ -100,64 +106,55 @@ def test_a_run_too_short_to_tell_is_not_shouted_at(released):
     assert "!!" not in result.err + summary.err
 
 
-@pytest.mark.parametrize(
-    ("error", "words", "status"),
-    [
-        (RuntimeError("no way to draw"), "for the report: no way to draw", 0),
+def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeypatch):
+    for error, words, status in (
+        (RuntimeError("no way to draw"), "for the report: no way to draw", 3),
         (KeyboardInterrupt(), "interrupted: all draws were saved; left out: draws of the prior\n", 130),
-    ],
-)
-def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(error, words, status, released, monkeypatch):
-    def fails(*args, **kwargs):
-        raise error
-
-    monkeypatch.setattr("bayesdp.inference.add_prior_predictive", fails)
-    result = released("fit", "release.nc", *QUICK, *OUT)
-    assert result.status == status, result.err
-    assert words in result.err
-    assert posterior()["posterior"]["x"].sizes["chain"] == 2
+    ):
+        monkeypatch.setattr("bayesdp.inference.add_prior_predictive", Mock(side_effect=error))
+        result = released("fit", "release.nc", *FEW, *OUT, "--force")
+        assert result.status == status, result.err
+        assert words in result.err
+        assert posterior()["posterior"]["x"].sizes["chain"] == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("missing.nc", ["there is no file 'missing.nc'"]),
-        ("noisy.csv", ["there is no file 'noisy.noise.json'", "name it with noise= (--noise)"]),
-        ("release.nc -o p.h5", ["to a .nc file, got 'p.h5'"]),
-        ("release.nc -o release.nc", ["exists already", "--force"]),
-        ("release.nc --hyper shape=0", ["shape", "greater than 0"]),
-        ("release.nc --hyper shape=round", ["shape must be a number, got 'round'"]),
-        ("release.nc --hyper size=1", ["no hyperparameter 'size'; it has shape, mean"]),
-        ("release.nc --hyper shape", ["written as NAME=VALUE"]),
-        ("release.nc --hyper collapsed=maybe", ["collapsed must be true or false"]),
-        ("release.nc --prior hierarchical", ["tables of one dimension"]),
-        ("release.nc --chains 0", ["--chains"]),
-        ("release.nc --cores -1", ["--cores"]),
-        ("release.nc --model missing.py", ["there is no file 'missing.py'"]),
-        ("release.nc --model noisy.csv", ["noisy.csv: a model is a Python file"]),
-        ("release.nc --model broken.py", ["broken.py, line 1"]),
-        ("release.nc --model empty.py", ["no function build_model(release)"]),
-        ("release.nc --model none.py", ["must return a pymc.Model, got int"]),
-        ("release.nc --model none.py --hyper a=1", ["--hyper is for the default"]),
-        ("release.nc --model none.py --prior independent", ["not allowed with"]),
-        ("release.nc --chains 4 --draws 10000000000", ["4 chains of 10,000,000,000 draws", "GB of memory", "--no-memory-check"]),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line_and_status_2(arguments, words, released):
+def test_bad_input_is_one_line_and_status_2(released):
     Path("broken.py").write_text("def build_model(release:\n")
     Path("empty.py").write_text("")
     Path("none.py").write_text("def build_model(release):\n    return 1\n")
-    failed(released("fit", "-o", "p.nc", *arguments.split()), *words)
-    assert not Path("p.nc").exists()
+    for arguments, *words in (
+        ("missing.nc", "there is no file 'missing.nc'"),
+        ("noisy.csv", "there is no file 'noisy.noise.json'", "name it with noise= (--noise)"),
+        ("release.nc -o p.h5", "to a .nc file, got 'p.h5'"),
+        ("release.nc -o release.nc", "exists already", "--force"),
+        ("release.nc --hyper shape=0", "shape", "greater than 0"),
+        ("release.nc --hyper shape=round", "shape must be a number, got 'round'"),
+        ("release.nc --hyper size=1", "no hyperparameter 'size'; it has shape, mean"),
+        ("release.nc --hyper shape", "written as NAME=VALUE"),
+        ("release.nc --hyper collapsed=maybe", "collapsed must be true or false"),
+        ("release.nc --prior hierarchical", "tables of one dimension"),
+        ("release.nc --chains 0", "--chains"),
+        ("release.nc --cores -1", "--cores"),
+        ("release.nc --model missing.py", "there is no file 'missing.py'"),
+        ("release.nc --model noisy.csv", "noisy.csv: a model is a Python file"),
+        ("release.nc --model broken.py", "broken.py, line 1"),
+        ("release.nc --model empty.py", "no function build_model(release)"),
+        ("release.nc --model none.py", "must return a pymc.Model, got int"),
+        ("release.nc --model none.py --hyper a=1", "--hyper is for the default"),
+        ("release.nc --model none.py --prior independent", "not allowed with"),
+        ("release.nc --chains 4 --draws 10000000000", "4 chains of 10,000,000,000 draws", "GB of", "--no-memory-check"),
+    ):
+        failed(released("fit", "-o", "p.nc", *arguments.split()), *words)
+        assert not Path("p.nc").exists()
 
 
 def test_a_release_of_statistics_needs_a_model(run):
-    release = TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
+    release = bdp.TruncatedLaplace(1.0, 0.02, (0, 1)).release(0.3, rng=1)
     release.to_netcdf("share.nc")
-    failed(run("fit", "share.nc", *QUICK, *OUT), "release of statistics", "--model")
+    failed(run("fit", "share.nc", *FEW, *OUT), "release of statistics", "--model")
     assert "release of statistics" in run("test", "share.nc").err
     Path("own.py").write_text(SHARE.replace("coords=release.coords", ""))
-    assert run("fit", "share.nc", "--model", "own.py", *QUICK, *OUT).status in (0, 3)
+    assert run("fit", "share.nc", "--model", "own.py", *FEW, *OUT).status == 3
     shown = run("summary", "posterior.nc").out
     assert "posterior of true_statistic" in shown
     assert f"{float(release.values):.4g}" in shown
@@ -187,7 +184,7 @@ def test_ctrl_c_is_noted_and_raised_between_draws(foreground):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_pressed_again_ends_the_draw_and_no_more(foreground):
+def test_ctrl_c_pressed_again_ends_the_draw_and_no_more_and_before_the_first_draw_is_an_interrupt(foreground):
     with StopOnCtrlC() as stop:
         stop()
         press()
@@ -196,9 +193,6 @@ def test_ctrl_c_pressed_again_ends_the_draw_and_no_more(foreground):
         assert (stop.interrupted, stop.given_up) == (True, False)
         for _ in range(3):
             press()
-
-
-def test_ctrl_c_before_the_first_draw_is_an_interrupt_like_any_other(foreground):
     with StopOnCtrlC() as stop:
         with pytest.raises(KeyboardInterrupt):
             press()
@@ -237,23 +231,11 @@ def test_ctrl_c_of_others_is_left_alone(monkeypatch, foreground):
     assert not stop.pressed
 
 
-COMMAND = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
-from bayesdp.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 @pytest.mark.system
 def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
     """In processes of their own, which all get the signal; in this one, see `test_resume`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *"fit release.nc --chains 2 --draws 1000000 --tune 10 --cores 2".split(), *OUT],
-        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert process.stderr is not None
+    large = "fit release.nc --chains 2 --draws 1000000 --tune 10 --cores 2".split()
+    process = started(*large, *OUT, stdout=subprocess.PIPE)
     # A line of progress, as standard error is no terminal: draws are being made.
     while "sampling: " not in (line := process.stderr.readline()):
         assert line, "it ended before it began"
@@ -273,3 +255,111 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
     assert f"{x.sizes['chain']} chains of {x.sizes['draw']} draws written" in out
     assert tree.attrs["interrupted"] == 1
     assert tree["diagnostics"].attrs["message"] in out
+
+
+# Several releases of one table: one posterior, read by summary, report and test.
+
+COUNTY = {"county": ["Alpha", "Beta"]}
+TOTAL = 20
+
+
+def noisy(values, law):
+    return bdp.Measured(bdp.Identity(COUNTY), values, law)
+
+
+def total_of(labels, total=TOTAL):
+    return bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)])
+
+
+ONE = bdp.Release.from_published(COUNTY, [noisy([7, 12], bdp.noise.DiscreteGaussian(3.0))])
+OTHER = bdp.Release.from_published(COUNTY, [noisy([10, 13], bdp.noise.DiscreteLaplace(2.0))], total_of(COUNTY).exact)
+
+
+@pytest.mark.system
+def test_two_releases_make_one_posterior(run):
+    ONE.to_netcdf("one.nc")
+    OTHER.to_csv("other.csv")
+    result = run("fit", "one.nc", "other.csv", *QUICK, "-o", "posterior.nc")
+    assert result.status == 0, result.err
+    loaded = posterior()
+    assert (loaded["posterior"]["x"].sum("county") == TOTAL).all()
+    release = as_one(releases_of_tables(loaded)[0][1])
+    assert release.measurements == (*ONE.measurements, *OTHER.measurements)
+    assert release.exact == OTHER.exact
+    assert set(loaded["prior_predictive"].data_vars) >= {"noisy", "noisy_2"}
+    total = run("summary", "posterior.nc", "--query", "total").out
+    assert ["total", "-", "20", "-", "-", "-", "-", "-", "exact"] in [line.split() for line in total.splitlines()]
+    cells = run("summary", "posterior.nc").out.splitlines()
+    assert cells[2].split()[:3] == ["county", "published", "published_2"]
+    assert cells[3].split()[:3] == ["Alpha", "7", "10"]
+    assert run("report", "posterior.nc", "-o", "page.html").status == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    for words in (
+        "discrete-gaussian sigma=3", "discrete-laplace b=2", "Published (noisy; no. 2)",
+        "no total loss is stated: unknown, because no loss is stated by release 1, 2",
+    ):  # fmt: skip
+        assert words in page
+
+
+def test_releases_that_do_not_fit_together(run):
+    ONE.to_netcdf("a.nc")
+    OTHER.to_netcdf("c.nc")
+    shutil.copy("a.nc", "copy.nc")
+    for other, first, *words in (
+        ("./a.nc", "a.nc", "./a.nc is given twice"),
+        ("copy.nc", "a.nc", "copy.nc is a.nc again", "counted twice"),
+        (
+            total_of(COUNTY, 21),
+            "a.nc c.nc",
+            "c.nc and b.nc: exact values contradict one another at total",
+            "20",
+            "is 21",
+        ),
+        (
+            total_of({"county": ["Beta", "Alpha"]}),
+            "a.nc",
+            "a.nc has 'county' as 'Alpha', 'Beta' and b.nc as 'Beta', 'Alpha'",
+            "lines are in the same order",
+        ),
+        (
+            total_of({"county": ["Alpha", "Betta"]}),
+            "a.nc",
+            "a.nc and b.nc have different labels of 'county': 'Beta', 'Betta'",
+        ),
+        (total_of({"state": ["IL"]}), "a.nc", "a.nc has the dimensions 'county' and b.nc 'state'"),
+    ):
+        if isinstance(other, bdp.Release):
+            other.to_netcdf("b.nc")
+            other = "b.nc"
+        failed(run("fit", *first.split(), other, *FEW, "-o", "p.nc"), *words)
+        assert not Path("p.nc").exists()
+
+
+def test_the_odds_ratio_of_several_releases_has_no_test():
+    """The test is of one release; of two it would leave out half of what the posterior knows."""
+    table = xr.DataArray([[12, 30], [25, 17]], dims=("a", "b"), coords={"a": ["1", "2"], "b": ["1", "2"]})
+    mechanism = bdp.LatticeLaplace(bdp.Margins(table, ["a"], ["b"]), epsilon=0.5)
+    first, second = (mechanism.release(table, rng=np.random.default_rng(seed)) for seed in (1, 2))
+    draws = xr.Dataset({"x": table.expand_dims(chain=[0], draw=[0, 1])})
+    groups = {"/posterior": draws, "/release": first.to_dataset()}
+    assert posterior_odds_ratio(xr.DataTree.from_dict(groups), rng=np.random.default_rng(1)).test is not None
+    both = xr.DataTree.from_dict({**groups, "/release_2": second.to_dataset()})
+    assert posterior_odds_ratio(both, rng=np.random.default_rng(1)).test is None
+
+
+@pytest.mark.parametrize("which", ["numba", "pytensor", "bayesdp", "none", "absent"])
+def test_folders_of_compiled_code_that_anybody_can_write_to_are_named(which, tmp_path, monkeypatch, capsys):
+    """As docs/FILES.md says: caches of compiled code can run code."""
+    folders = {name: tmp_path / name for name in ("numba", "pytensor", "bayesdp")}
+    for name, folder in folders.items():
+        folder.mkdir()
+        folder.chmod(0o777 if name == which else 0o775)
+    if which == "absent":  # a cache that is not there yet is no concern
+        folders["numba"].rmdir()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(folders["numba"]))
+    monkeypatch.setattr(bdp, "__file__", str(folders["bayesdp"] / "__init__.py"))
+    monkeypatch.setattr(type(pytensor.config), "compiledir", folders["pytensor"], raising=False)
+    warn_of_open_caches("fit")
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == (which in folders)
+    assert not told or f"anybody on this machine can write to {folders[which]} (" in told[0]

@@ -1,21 +1,20 @@
 """``bayesdp fit --resume``: what was stopped goes on, and no draws are lost without a word."""
 
-import os
 import signal
 import subprocess
-import sys
-import time
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import pytest
 import xarray as xr
 
 import bayesdp.inference
+from bayesdp.cli import main
 from bayesdp.inference import remove_journal
 from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.journal import DrawJournal
-from tests.cli.conftest import ROOT, failed, posterior
+from tests.calibration.cluster import wait_for
+from tests.cli.conftest import IMPORT, MARGINS, NOISY, failed, posterior, started
 
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("foreground")]
 
@@ -57,37 +56,51 @@ def content(path=PARTIAL):
     return {own.name: own.read_bytes() for own in path.iterdir()}
 
 
+def chunks():
+    return list(PARTIAL.glob("chain-*.npz"))
+
+
 def assert_same(tree, whole):
     for group in ("posterior", "prior", "prior_predictive"):
         xr.testing.assert_equal(tree[group].to_dataset(), whole[group].to_dataset())
 
 
-def assert_ends_as_if_never_stopped(released, words=""):
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What a run gives that was not stopped."""
+    with chdir(tmp_path_factory.mktemp("whole")):
+        Path("noisy.csv").write_text(NOISY)
+        Path("margins.csv").write_text(MARGINS)
+        assert main([*IMPORT, "release.nc"]) == main([*FIT, "-o", "whole.nc"]) == 0
+        assert not Path("whole.nc.partial").exists()
+        assert "resumed" not in posterior("whole.nc").attrs
+        return posterior("whole.nc")
+
+
+def assert_ends_as_if_never_stopped(released, whole, words=""):
     """Go on to the end: the draws of a run that was not stopped, and nothing is left beside them."""
     result = released(*FIT, *OUT, "--resume")
     assert result.status == 0, result.err
     assert words in result.err
     assert not PARTIAL.exists()
-    assert released(*FIT, "-o", "whole.nc").status == 0
-    assert not Path("whole.nc.partial").exists()
-    tree, whole = posterior(), posterior("whole.nc")
+    tree = posterior()
     assert_same(tree, whole)
     assert "interrupted" not in tree.attrs
-    assert "resumed" not in whole.attrs
     return tree
 
 
-def test_ctrl_c_twice_stops_at_once_and_goes_on_as_well(released):
+def test_ctrl_c_twice_stops_at_once_and_goes_on_as_well(released, whole):
     with ctrl_c(350, times=2):
         result = released(*FIT, *OUT)
     assert result.status == 130
     assert f"only the draws so far were saved; {GOES_ON}" in result.err
     first = posterior()
     assert first.attrs["interrupted"] == 1
-    tree = assert_ends_as_if_never_stopped(released, "it has 350 of 1,000 draws (those for tuning included)")
+    tree = assert_ends_as_if_never_stopped(released, whole, "it has 350 of 1,000 draws (those for tuning included)")
     assert tree.attrs["resumed"] == 1
     draws = first["posterior"]["x"][:1]
     xr.testing.assert_equal(tree["posterior"]["x"][:1, : draws.sizes["draw"]], draws)
+    whole.to_netcdf("whole.nc", engine="h5netcdf")
     for name, times in (("posterior", 1), ("whole", 0)):
         assert released("report", f"{name}.nc", "-o", f"{name}.html").status == 0
         told = "The run was stopped and went on once from draws and sampler states on disk"
@@ -107,7 +120,7 @@ def test_a_run_that_is_stopped_while_tuning_leaves_nothing(released, monkeypatch
     assert PARTIAL.read_text() == "my notes"
 
 
-def test_draws_without_what_is_computed_from_them_are_no_end(released, monkeypatch):
+def test_draws_without_what_is_computed_from_them_are_no_end(released, whole, monkeypatch):
     """As after a kill, or a disk that was full when the rest was to be saved."""
     with monkeypatch.context() as patch:
         patch.setattr("bayesdp.inference.sampling.diagnosed", full)
@@ -116,7 +129,7 @@ def test_draws_without_what_is_computed_from_them_are_no_end(released, monkeypat
     assert f"has the draws, and nothing that is computed from them; {GOES_ON}" in result.err
     assert "it was not said of which file; temporary files are in " in result.err
     assert len(posterior()["diagnostics"].data_vars) == 0
-    assert len(assert_ends_as_if_never_stopped(released)["diagnostics"].data_vars) > 0
+    assert len(assert_ends_as_if_never_stopped(released, whole)["diagnostics"].data_vars) > 0
 
 
 def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
@@ -184,33 +197,18 @@ def test_a_model_for_nutpie_has_no_draws_to_go_on_from(released, monkeypatch):
     assert not PARTIAL.exists()
 
 
-COMMAND = """
-import sys
-import bayesdp.inference.runs.recorded as recorded
-recorded.SECONDS = 0.0
-from bayesdp.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
-
-
 @pytest.mark.parametrize("cores", [pytest.param("1", marks=pytest.mark.slow), "2"])
-def test_a_run_that_is_killed_loses_nothing(released, cores):
+def test_a_run_that_is_killed_loses_nothing(released, whole, cores):
     """SIGKILL, to the main process alone, at two moments; what runs on in its chains does not write."""
-    at = FIT.index("--cores") + 1
-    command = [sys.executable, "-c", COMMAND, *FIT[:at], cores, *FIT[at + 1 :], *OUT, "--resume"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    size = 0
+    at, size = FIT.index("--cores") + 1, 0
     for _ in range(2):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+        process = started(*FIT[:at], cores, *FIT[at + 1 :], *OUT, "--resume", stderr=subprocess.DEVNULL)
         try:
-            end = time.monotonic() + 300  # seconds on a machine that does nothing else
-            while len(list(PARTIAL.glob("chain-*.npz"))) <= size + 15:
-                assert process.poll() is None, "it ended before it was killed"
-                assert time.monotonic() < end
-                time.sleep(0.005)
+            wait_for(lambda own=process, n=size: own.poll() is not None or len(chunks()) > n + 15, 300)
+            assert process.poll() is None, "it ended before it was killed"
         finally:
             process.kill()
             process.wait()
-        size = len(list(PARTIAL.glob("chain-*.npz")))
-        assert not Path("posterior.nc").exists()
-    assert assert_ends_as_if_never_stopped(released).attrs["resumed"] == 2
+        size = len(chunks())
+        assert not OUTPUT.exists()
+    assert assert_ends_as_if_never_stopped(released, whole).attrs["resumed"] == 2
