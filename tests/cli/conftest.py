@@ -20,12 +20,11 @@ IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", *LAW, "-o")
 """With a file after it."""
 RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism", "lattice-laplace", "--epsilon", "1")
 ROOT = Path(__file__).resolve().parents[2]
-
-
 COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background of a shell
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and stays so in every process that is started there
+BEFORE
 import bayesdp.inference.runs.recorded as recorded
 recorded.SECONDS = 0.0 if "--resume" in sys.argv else recorded.SECONDS  # every draw is written as it comes
 from bayesdp.cli import main
@@ -33,9 +32,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def started(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE):
-    """The command line in a process, and a session, of its own, with signals as in the foreground."""
-    command, env = [sys.executable, "-c", COMMAND, *arguments], {**os.environ, "PYTHONPATH": str(ROOT)}
+def started(*arguments, before="", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE):
+    """The command line in a process, and a session, of its own, with signals as in the foreground but for what runs `before`."""
+    command = [sys.executable, "-c", COMMAND.replace("BEFORE", before), *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     return subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, start_new_session=True, env=env)
 
 

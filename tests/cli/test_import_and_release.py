@@ -1,25 +1,22 @@
 """``bayesdp import`` and ``bayesdp release``."""
 
+import json
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
-from bayesdp.measurements import Exact
+from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeLaplace
-from bayesdp.queries import Margins
+from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.release import Release
-from tests.cli.conftest import IMPORT, LAW, RELEASE, failed
+from tests.cli.conftest import IMPORT, LAW, MARGINS, NOISY, RELEASE, failed
+from tests.storage.examples import EXAMPLES
 
 BOTH = (*RELEASE, "--invariant", "margins:education", "--norm", "l1", "-o")
 WITH_MARGINS = ("import", "noisy.csv", "--exact", "margins.csv", "-o", "release.nc", "--law")
-
-
-def replace(name, old, new):
-    text = Path(name).read_text()
-    assert old in text
-    Path(name).write_text(text.replace(old, new))
 
 
 def test_from_published_files_to_a_release(run):
@@ -56,12 +53,14 @@ def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
 
 
 def test_lattice_noise_takes_the_margins_as_its_invariants(run):
-    for old, new in (("14", "18"), ("23", "20"), ("9", "10"), ("Gamma,Low,2", "Gamma,Low,0"), ("6", "10")):
-        replace("noisy.csv", old, new)
+    text = (
+        "county,education,count\nAlpha,Low,18\nAlpha,High,-2\nBeta,Low,20\nBeta,High,10\nGamma,Low,0\nGamma,High,10\n"
+    )
+    Path("noisy.csv").write_text(text)
     result = run(*WITH_MARGINS, "lattice-laplace epsilon=0.25")
     assert result.status == 0, result.err
     assert Release.from_netcdf("release.nc").measurements[0].law == LatticeLaplace(0.25)
-    replace("noisy.csv", "-2", "-1")
+    Path("noisy.csv").write_text(text.replace("-2", "-1"))
     told = "county=Alpha the published exact total is 16 and the noisy total is 17"
     failed(run(*WITH_MARGINS, "lattice-laplace epsilon=0.25", "--force"), "keeps its invariants", told)
 
@@ -89,30 +88,37 @@ def test_groups_and_wide_files(run):
     assert Release.from_netcdf("c.nc").dims == ("county", "education")
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"law": "cauchy sigma=5"}, ["unknown noise law 'cauchy'", "discrete-gaussian"]),
-        ({"law": "two-sided geometric sigma=5"}, ["no parameter 'sigma'", "b = sensitivity / epsilon"]),
-        ({"noisy.csv": ("-2", "few")}, ["noisy.csv, line 3, column 'count': 'few' at county=Alpha, education=High"]),
-        ({"noisy.csv": ("-2", "1e300")}, ["2**53", "county=Alpha, education=High"]),
-        ({"margins.csv": ("Beta,,30", "Beta,,31")}, ["contradict one another at total", "57", "56"]),
-        ({"margins.csv": ("Beta,,30", "Beta,,-30")},
-         ["margins.csv: no nonnegative integer table satisfies the exact values: county=Beta = -30"]),
-        ({"options": ["--postprocessing", "topdown"]}, ["postprocessing is 'topdown'", "noisy measurement files"]),
-        ({"options": ["-o", "release.h5"]}, ["a .nc file, or to a .csv file with noise.json beside it"]),
-        ({"options": ["-o", "missing/release.nc"]}, ["'missing' does not exist"]),
-        ({"table": "missing.csv"}, ["there is no file 'missing.csv'"]),
-        ({"table": "."}, ["must be a .csv or .nc file"]),
-    ],
-)  # fmt: skip
-def test_bad_input_is_one_line_and_status_2(change, words, run):
-    for name in ("noisy.csv", "margins.csv"):
-        if name in change:
-            replace(name, *change[name])
-    options = ["--law", change.get("law", "discrete-gaussian sigma=5"), "-o", "release.nc", *change.get("options", [])]
-    failed(run("import", change.get("table", "noisy.csv"), "--exact", "margins.csv", *options), *words)
-    assert not Path("release.nc").exists()
+def test_bad_input_is_one_line_and_status_2(run):
+    for name, text, old, new in (
+        ("few.csv", NOISY, "-2", "few"),
+        ("large.csv", NOISY, "-2", "1e300"),
+        ("more.csv", MARGINS, "Beta,,30", "Beta,,31"),
+        ("negative.csv", MARGINS, "Beta,,30", "Beta,,-30"),
+    ):
+        Path(name).write_text(text.replace(old, new))
+    noisy, margins, law = "noisy.csv", "margins.csv", "discrete-gaussian sigma=5"
+    for table, exact, own, options, *words in (
+        (noisy, margins, "cauchy sigma=5", "", "unknown noise law 'cauchy'", "discrete-gaussian"),
+        (noisy, margins, "two-sided geometric sigma=5", "", "no parameter 'sigma'", "b = sensitivity / epsilon"),
+        ("few.csv", margins, law, "", "few.csv, line 3, column 'count': 'few' at county=Alpha, education=High"),
+        ("large.csv", margins, law, "", "2**53", "county=Alpha, education=High"),
+        (noisy, "more.csv", law, "", "contradict one another at total", "57", "56"),
+        (
+            noisy,
+            "negative.csv",
+            law,
+            "",
+            "negative.csv: no nonnegative integer table satisfies the",
+            "county=Beta = -30",
+        ),
+        (noisy, margins, law, "--postprocessing topdown", "postprocessing is 'topdown'", "noisy measurement files"),
+        (noisy, margins, law, "-o release.h5", "a .nc file, or to a .csv file with noise.json beside it"),
+        (noisy, margins, law, "-o missing/release.nc", "'missing' does not exist"),
+        ("missing.csv", margins, law, "", "there is no file 'missing.csv'"),
+        (".", margins, law, "", "must be a .csv or .nc file"),
+    ):
+        failed(run("import", table, "--exact", exact, "--law", own, "-o", "release.nc", *options.split()), *words)
+        assert not Path("release.nc").exists()
 
 
 def test_what_a_methods_note_says(run):
@@ -160,23 +166,17 @@ def test_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
     assert (one.simulated, one.guarantee.simulated) == (True, True)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--epsilon 0", ["epsilon"]),
-        ("--epsilon small", ["--epsilon", "'small'"]),
-        ("", ["lattice-laplace needs --epsilon"]),
-        ("--epsilon 1 --rho 1", ["--rho is no parameter of lattice-laplace"]),
-        ("--epsilon 1 --invariant margins:age", ["age"]),
-        ("--epsilon 1 --invariant rows", ["a query is written as one of margins:DIM", "'rows'"]),
-        ("--epsilon 1 --invariant cells", ["determine every cell"]),
-    ],
-)
-def test_bad_releases(options, words, run):
-    failed(run(*RELEASE[:-2], *options.split(), "-o", "r.nc"), *words)
-
-
-def test_usage_errors_are_one_line_too_and_help_has_an_example(run):
+def test_bad_releases_and_usage_errors_are_one_line_too_and_help_has_an_example(run):
+    for options, *words in (
+        ("--epsilon 0", "epsilon"),
+        ("--epsilon small", "--epsilon", "'small'"),
+        ("", "lattice-laplace needs --epsilon"),
+        ("--epsilon 1 --rho 1", "--rho is no parameter of lattice-laplace"),
+        ("--epsilon 1 --invariant margins:age", "age"),
+        ("--epsilon 1 --invariant rows", "a query is written as one of margins:DIM", "'rows'"),
+        ("--epsilon 1 --invariant cells", "determine every cell"),
+    ):
+        failed(run(*RELEASE[:-2], *options.split(), "-o", "r.nc"), *words)
     failed(run("import", "noisy.csv"), "bayesdp import: error: the following arguments are required: -o/--output")
     failed(run("frobnicate"), "invalid choice: 'frobnicate'")
     failed(run(), "required: COMMAND")
@@ -198,3 +198,128 @@ def test_a_table_of_an_office(run):
     assert cells.values.tolist() == [1203, 0]
     assert cells.unmeasured.tolist() == [False, True]
     assert total.values.item() == 2411
+
+
+# Several noisy files: each becomes a measurement of the right query with its own law.
+
+SUMS = ("--noisy", "sums.csv", "--law", "discrete-laplace b=2")
+
+
+@pytest.fixture
+def imported(run):
+    return lambda *options: run("import", "noisy.csv", *options, "-o", "release.nc", "--force")
+
+
+def test_margins_totals_and_a_second_table(imported):
+    Path("sums.csv").write_text("county,education,total\nBeta,,31\nAlpha,,-1\nGamma,,11\n,High,20\n,Low,37\n,,55\n")
+    Path("again.csv").write_text(NOISY.replace("14", "15"))
+    wider = ("--noisy", "again.csv", "--law", "discrete-gaussian sigma=9")
+    result = imported(*LAW, *SUMS, *wider, "--exact", "margins.csv")
+    assert result.status == 0, result.err
+    release = Release.from_netcdf("release.nc")
+    frame = release.frame
+    laplace = DiscreteLaplace(2.0)
+    cells = [[14, -2], [23, 9], [2, 6]]
+    assert release.measurements == (
+        Measured(Identity(frame), cells, DiscreteGaussian(5.0)),
+        Measured(Margins(frame, ["county"]), [-1, 31, 11], laplace),
+        Measured(Margins(frame, ["education"]), [37, 20], laplace),
+        Measured(Totals(frame), 55, laplace),
+        Measured(Identity(frame), [[15, -2], [23, 9], [2, 6]], DiscreteGaussian(9.0)),
+    )
+    assert len(release.exact) == 2
+
+
+def test_groups_of_the_table_label_other_files_too(imported):
+    Path("noisy.csv").write_text("state,county,count\nIL,Adams,14\nIL,Cook,20\nIN,Lake,-3\n")
+    Path("sums.csv").write_text("state,total\nIN,5\nIL,30\n")
+    Path("again.csv").write_text("county,state,count\nLake,IN,1\nCook,IL,2\nAdams,IL,3\n")
+    grouped = ("--group", "state=county", *LAW, *SUMS, "--noisy", "again.csv", *LAW)
+    result = imported(*grouped)
+    assert result.status == 0, result.err
+    frame = Release.from_netcdf("release.nc").frame
+    _, sums, again = Release.from_netcdf("release.nc").measurements
+    assert sums == Measured(Totals(frame, "state"), [30, 5], DiscreteLaplace(2.0))
+    np.testing.assert_array_equal(again.values, [3, 2, 1])
+    Path("again.csv").write_text("county,state,count\nLake,IL,1\nCook,IL,2\nAdams,IL,3\n")
+    failed(imported(*grouped), "again.csv, line 2, column 'state': state of county=Lake is 'IN', got 'IL'")
+
+
+def test_wide_and_netcdf_tables(imported):
+    Path("noisy.csv").write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\n")
+    Path("again.csv").write_text("county,High,Low\nBeta,11,21\nAlpha,2,16\n")
+    labels = {"county": ["Beta", "Alpha"], "education": ["Low", "High"]}
+    table = xr.DataArray([[3, 4], [5, 6]], dims=list(labels), coords=labels, name="n")
+    table.to_netcdf("third.nc", engine="h5netcdf")
+    wide = ("--dims", "county,education", *LAW)
+    result = imported(*wide, "--noisy", "again.csv", *LAW, "--noisy", "third.nc", *LAW)
+    assert result.status == 0, result.err
+    _, again, third = Release.from_netcdf("release.nc").measurements
+    np.testing.assert_array_equal(again.values, [[16, 2], [21, 11]])
+    np.testing.assert_array_equal(third.values, [[5, 6], [3, 4]])
+    table.assign_coords(county=["Beta", "Omega"]).to_netcdf("third.nc", engine="h5netcdf")
+    failed(imported(*wide, "--noisy", "third.nc", *LAW), "third.nc", "'Omega'")
+
+
+def test_margins_alone_under_a_table_that_has_labels_only(imported):
+    Path("noisy.csv").write_text("county,count\nAlpha,\nBeta,\n")
+    Path("sums.csv").write_text("total\n12\n")
+    assert imported(*SUMS, "--unmeasured", "blank").status == 0
+    [only] = Release.from_netcdf("release.nc").measurements
+    assert only == Measured(Totals(only.query.frame), 12, DiscreteLaplace(2.0))
+    failed(imported(*LAW, *SUMS, "--unmeasured", "blank"), "noisy.csv: it holds no number, so it has no law")
+
+
+def test_sums_that_were_not_published(imported):
+    Path("sums.csv").write_text("county,total\nAlpha,12\nBeta,\nGamma,3\n")
+    failed(imported(*LAW, *SUMS), "sums.csv: no number for county=Beta.", "--unmeasured 'county=Beta' for one")
+    assert imported(*LAW, *SUMS, "--unmeasured", "county=Beta").status == 0
+    assert Release.from_netcdf("release.nc").measurements[1].unmeasured.tolist() == [False, True, False]
+
+
+def test_what_is_wrong_is_named(imported):
+    both = "county,education,total\nAlpha,,1\nBeta,,1\nGamma,,1\n,Low,1\n,High,2\n"
+    projected = ("--noisy", "sums.csv", "--law", "projected-gaussian sigma=3")
+    for text, options, *words in (
+        (
+            "county,total\nAlpha,1\nBetta,2\nGamma,3\n",
+            (*LAW, *SUMS),
+            "sums.csv, line 3, column 'county': 'Betta' is no",
+        ),
+        ("county,total\nAlpha,1\nBeta,2\n", (*LAW, *SUMS), "sums.csv: the margin by 'county' is not complete", "Gamma"),
+        ("region,total\nN,1\n", (*LAW, *SUMS), "sums.csv: the column 'region' is neither a dimension nor"),
+        ("total\n1.5\n", (*LAW, *SUMS), "sums.csv: values must be whole numbers", "total is 1.5"),
+        ("total\n1\n", (*LAW, "--noisy", "sums.csv"), "sums.csv has no law: write --law after it"),
+        ("total\n1\n", SUMS, "noisy.csv has no law: write --law '...' before any --noisy"),
+        ("total\n1\n", (*LAW, *LAW, *SUMS), "noisy.csv has two laws", "--law belongs to the file before it"),
+        ("total\n1\n", (*SUMS, *LAW), "sums.csv has two laws"),
+        ("total\n1\n", (*LAW, "--noisy", "none.csv", *LAW), "there is no file 'none.csv'"),
+        (both, (*LAW, *projected), "sums.csv holds 2 margins", "ties the noise of answers together"),
+    ):
+        Path("sums.csv").write_text(text)
+        failed(imported(*options), *words)
+        assert not Path("release.nc").exists()
+
+
+def test_data_and_noise_make_the_release_and_errors_are_one_line(run):
+    for name in ("several", "scalar"):
+        release = EXAMPLES[name]()
+        release.to_csv(f"{name}.csv", noise="noise.json", overwrite=True)
+        result = run("import", f"{name}.csv", "--noise", "noise.json", "-o", f"{name}.nc")
+        assert result.status == 0, result.err
+        assert f"written to {name}.nc" in result.out
+        assert Release.from_netcdf(f"{name}.nc") == release
+    EXAMPLES["lattice"]().to_csv("DATA.csv")
+    noise = ("--noise", "DATA.noise.json")
+    failed(run("import", "DATA.csv", "--noise", "none.json", "-o", "r.nc"), "there is no file 'none.json'")
+    failed(run("import", "none.csv", *noise, "-o", "r.nc"), "there is no file 'none.csv'")
+    result = run(
+        "import", "DATA.csv", "--law", "laplace b=1", *noise, "--exact", "m.csv", "--ignore", "x", "-o", "r.nc"
+    )
+    failed(result, "so leave out --law or --noisy, --exact, --ignore; or correct DATA.noise.json")
+    failed(run("import", "DATA.csv", *noise, "--postprocessing", "clipped", "-o", "r.nc"), "leave out --postprocessing")
+    plain = json.loads(Path("DATA.noise.json").read_text())
+    plain["measured"][0]["law"]["epsilon"] = -1
+    Path("DATA.noise.json").write_text(json.dumps(plain))
+    failed(run("import", "DATA.csv", *noise, "-o", "r.nc"), "DATA.noise.json: $.measured[0].law: ", "epsilon must be")
+    assert not Path("r.nc").exists()

@@ -3,8 +3,6 @@
 import os
 import pty
 import signal
-import subprocess
-import sys
 import threading
 import time
 
@@ -14,7 +12,7 @@ from bayesdp._interrupts import deferred, handled, interrupt, received
 from bayesdp.cli.errors import interrupt_status, terminating_signals
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import replacing
-from tests.cli.conftest import ROOT
+from tests.cli.conftest import started
 
 pytestmark = pytest.mark.system
 
@@ -80,14 +78,11 @@ def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(fore
     assert path.read_text() == "complete"
 
 
-def _fit_on_a_terminal(draws, at_start):
+def _fit_on_a_terminal(draws, before=""):
     """A fit whose progress bar is being drawn, and our end of its terminal."""
     main, terminal = pty.openpty()
     fit = f"fit release.nc --chains 2 --draws {draws} --tune 10 -o p.nc".split()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp", *fit], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, preexec_fn=at_start,
-    )  # fmt: skip
+    process = started(*fit, before=before, stdout=terminal, stderr=terminal)
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
     while b"Progress" not in shown and b"Draws" not in shown:
@@ -99,8 +94,7 @@ def _fit_on_a_terminal(draws, at_start):
 @pytest.mark.slow
 def test_a_closed_terminal_keeps_the_draws(released):
     """The progress bar cannot be drawn any more, nor can anything be said."""
-    # The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start.
-    process, main = _fit_on_a_terminal(1_000_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    process, main = _fit_on_a_terminal(1_000_000)
     until = time.monotonic() + 2.0
     while time.monotonic() < until:
         os.read(main, 65536)
@@ -115,7 +109,7 @@ def test_a_closed_terminal_keeps_the_draws(released):
 @pytest.mark.slow
 def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(released):
     """Under nohup SIGHUP is ignored: the run goes on to its end."""
-    process, main = _fit_on_a_terminal(20_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process, main = _fit_on_a_terminal(20_000, "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
     os.close(main)
     assert process.wait(timeout=400) == 0
     tree, _ = read_posterior("p.nc")
