@@ -1,8 +1,9 @@
-"""``bayesdp summary``, on posteriors that were made up, so that every number is known."""
+"""``bayesdp summary`` and ``report``, on posteriors that were made up, so that every number is known."""
 
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,12 +21,8 @@ TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "
 
 
 def release():
-    return Release.from_published(
-        TABLE,
-        [Measured(Identity(TABLE), [11, np.nan, 5], DiscreteGaussian(2.0), unmeasured=["Cook"])],
-        [Exact(Totals(TABLE, "state"), [30, 5])],
-        simulated=True,
-    )
+    noisy = Measured(Identity(TABLE), [11, np.nan, 5], DiscreteGaussian(2.0), unmeasured=["Cook"])
+    return Release.from_published(TABLE, [noisy], [Exact(Totals(TABLE, "state"), [30, 5])], simulated=True)
 
 
 def draws(chains=4, length=250):
@@ -73,8 +70,10 @@ def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_dia
     assert np.isnan(summarised(still).rhat).all()
 
 
-def test_table(saved):
-    result = saved()("--prob", "0.9")
+def test_table_csv_and_json(saved):
+    """JSON is strict, and says what the interval is."""
+    summary = saved()
+    result = summary("--prob", "0.9")
     assert result.status == 0, result.err
     lines = result.out.splitlines()
     of = "posterior of x (cells), 4 chains of 250 draws"
@@ -86,23 +85,12 @@ def test_table(saved):
     assert "determined: the exact values leave one possible value" in result.out
     assert "exact: " not in result.out
     assert "simulated release" in result.out
-
-
-def test_csv(saved):
-    rows = list(csv.DictReader(io.StringIO(saved()("--format", "csv", "--prob", "0.975").out)))
-    assert list(rows[0]) == [
-        "county", "published", "mean", "sd", "eti97.5_lower", "eti97.5_upper", "ess_bulk", "ess_tail", "rhat", "determined",
-    ]  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(summary("--format", "csv", "--prob", "0.975").out)))
+    names = "county published mean sd eti97.5_lower eti97.5_upper ess_bulk ess_tail rhat determined"
+    assert list(rows[0]) == names.split()
     assert rows[0]["eti97.5_upper"] == "19.0"
-    assert rows[2]["rhat"] == ""
-    assert rows[2]["determined"] == "True"
-
-
-def test_json_is_strict_and_says_what_the_interval_is(saved):
-    def refuse(name):
-        raise AssertionError(f"{name} is no JSON")
-
-    found = json.loads(saved()("--format", "json").out, parse_constant=refuse)
+    assert (rows[2]["rhat"], rows[2]["determined"]) == ("", "True")
+    found = json.loads(summary("--format", "json").out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     told = {"prob": 0.95, "interval": "equal-tailed", "converged": True, "simulated": True}
     assert {name: found[name] for name in told} == told
     assert found["rows"][2] == {
@@ -111,8 +99,11 @@ def test_json_is_strict_and_says_what_the_interval_is(saved):
     }  # fmt: skip
 
 
-def test_queries(saved):
-    summary = saved()
+def test_queries_and_counts_can_be_named(saved):
+    x = draws()
+    summary = saved(x=x, y=x + 1, rate=x * 0.5)
+    assert "posterior of y" in summary("--var", "y").out
+    failed(summary("--var", "beta1"), "there is no variable 'beta1' in the posterior; there are 'x', 'y', 'rate'")
     states = summary("--query", "totals:state").out
     assert "totals:state" in states
     rows = [line.split() for line in states.splitlines()]
@@ -128,20 +119,13 @@ def test_queries(saved):
 
 
 def test_chains_that_have_not_converged_give_a_banner_and_status_3(saved):
-    result = saved(converged=0)()
+    summary = saved(converged=0)
+    result = summary()
     assert result.status == 3
     assert "!!  Do not report these results. Draw more" in result.err
     assert "R-hat up to 1.2" in result.out
-    assert "!!  Do not report these results. R-hat up to 1.2" in saved(converged=0)("--format", "csv").err
-    assert "Adams" in result.out
-
-
-def test_the_counts_can_be_named(saved):
-    x = draws()
-    summary = saved(x=x, y=x + 1, rate=x * 0.5)
-    assert summary().out == summary("--var", "x").out
-    assert "posterior of y" in summary("--var", "y").out
-    failed(summary("--var", "beta1"), "there is no variable 'beta1' in the posterior; there are 'x', 'y', 'rate'")
+    assert "!!  Do not report these results. R-hat up to 1.2" in summary("--format", "csv").err
+    assert result.out == summary("--var", "x").out
 
 
 def test_parameters(saved):
@@ -168,3 +152,27 @@ def test_files_that_are_no_posterior(run):
     failed(run("summary", "release.nc"), "no posterior of bayesdp: the group 'posterior' is missing")
     failed(run("summary", "noisy.csv"), "no netCDF-4 file")
     failed(run("summary", "nothing.nc"), "there is no file 'nothing.nc'")
+
+
+def test_a_report_is_written_and_tells_the_status(run):
+    """The page itself has its own tests."""
+    Path("truth.csv").write_text("county,count\nAdams,10\nCook,20\nLake,5\n")
+    for converged, status in ((1, 0), (0, 3)):
+        own = tree(converged=converged)
+        free = own["posterior"]["x"].isel(chain=0, draw=0, drop=True) * float("nan")
+        found = {f"x_{name}": free for name in ("ess_bulk", "ess_tail", "rhat")}  # the page wants to see them
+        own["diagnostics"] = xr.DataTree(own["diagnostics"].to_dataset().assign(found))
+        own.to_netcdf("posterior.nc", engine="h5netcdf")
+        made = ("report", "posterior.nc", "--title", "Counties <1>", "--truth", "truth.csv", "-o", "report.html")
+        result = run(*made, *(["--force"] if status else []))
+        assert result.status == status, result.err
+        assert "Counties &lt;1&gt;" in Path("report.html").read_text()
+        assert ("Do not report these results. R-hat up to 1.2" in result.err) is (status == 3)
+        failed(run("report", "posterior.nc", "-o", "report.html"), "exists already")
+    for arguments, words in (
+        ("missing.nc -o r.html", "there is no file 'missing.nc'"),
+        ("noisy.csv -o r.html", "no netCDF-4 file"),
+        ("noisy.csv -o r.pdf", "to an .html file, got 'r.pdf'"),
+        ("noisy.csv -o r.html --prob 95", "--prob"),
+    ):
+        failed(run("report", *arguments.split()), words)
