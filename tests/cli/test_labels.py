@@ -153,8 +153,7 @@ def test_import_and_back(table, name):
     table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", name, status=2)
     table("import", "labels.csv", *LAW, "-o", name)
     made = bdp.Release.from_netcdf(name) if name.endswith(".nc") else bdp.Release.from_csv(name)
-    assert made.frame.labels[0] == tuple(LABELS)
-    assert made.dims == (COUNTY, "education")
+    assert (made.frame.labels[0], made.dims) == (tuple(LABELS), (COUNTY, "education"))
     np.testing.assert_array_equal(made.values, COUNTS)
 
 

@@ -116,8 +116,7 @@ def test_a_run_that_is_stopped_while_tuning_leaves_nothing(released, monkeypatch
     assert not PARTIAL.exists()
     assert not OUTPUT.exists()
     PARTIAL.write_text("my notes")  # not ours: it stays
-    assert released(*FIT, *OUT).status == 2
-    assert PARTIAL.read_text() == "my notes"
+    assert (released(*FIT, *OUT).status, PARTIAL.read_text()) == (2, "my notes")
 
 
 def test_draws_without_what_is_computed_from_them_are_no_end(released, whole, monkeypatch):
@@ -165,8 +164,7 @@ def test_resume_begins_where_there_is_nothing_and_never_replaces_what_is_complet
     failed(released(*MORE, *OUT, "--resume"), "exists already, with no draws to go on from")
     PARTIAL.write_text("my notes")
     failed(released(*FIT, *OUT, "--force"), "is no journal of a run: name another folder, or move it away")
-    assert PARTIAL.read_text() == "my notes"
-    assert OUTPUT.read_bytes() == before
+    assert (PARTIAL.read_text(), OUTPUT.read_bytes()) == ("my notes", before)
 
 
 def test_a_run_that_has_ended_goes_on_with_more_draws(released):

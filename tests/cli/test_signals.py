@@ -74,8 +74,7 @@ def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(fore
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(KeyboardInterrupt):
         write()
-    assert list(tmp_path.iterdir()) == [path]
-    assert path.read_text() == "complete"
+    assert (list(tmp_path.iterdir()), path.read_text()) == ([path], "complete")
 
 
 def _fit_on_a_terminal(draws, before=""):

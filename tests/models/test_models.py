@@ -73,8 +73,7 @@ def test_the_posterior_of_the_odds_ratio():
     assert draws.std() == pytest.approx(sd, rel=5 / np.sqrt(2 * 300))
 
     found = bdp.significance.posterior_odds_ratio(tree, rng=np.random.default_rng(1))
-    assert found.probability == 1.0
-    assert found.test.tradeoff == "(1, 0)-DP"
+    assert (found.probability, found.test.tradeoff) == (1.0, "(1, 0)-DP")
     assert max(found.predictive_pvalue, found.test.pvalue) < 1e-15
     low = found.test.confidence_interval(0.975).low
     assert np.log(found.population.low) == pytest.approx(np.log(low), abs=0.05)  # prior and draws, against exact

@@ -56,8 +56,7 @@ def test_predictions_of_a_table_that_is_known(work):
     counts = np.array([[[41, 0], [29, 10]]] * 5)
     for level, half in ((0.5, 2), (0.9, 3)):  # of 7 numbers: quantiles .25 and .75, .05 and .95
         own = work.predict(given, hidden, counts, level)
-        assert own["lower"].values.tolist() == [70 - half, 9]
-        assert own["upper"].values.tolist() == [70 + half, 9]
+        assert (own["lower"].values.tolist(), own["upper"].values.tolist()) == ([70 - half, 9], [70 + half, 9])
         np.testing.assert_allclose(own["probability"].values, [(2 * half + 1) / 7, 1], rtol=1e-9)
         assert own["held"].values.tolist() == [True, True]
     assert not work.predict(given, work.leave_out(toy([74, 9]), "SA4")[1], counts, 0.9)["held"].values[0]
@@ -101,8 +100,7 @@ def test_full_time_share_of_women(work):
     counts[0, 2, 1, 1:] = 0  # area c: nobody
     found = work.full_time_share(counts)
     assert found["SA3_CODE_2016"].values.tolist() == ["a", "b"]
-    assert found["share"].values.tolist() == [[0.75, 0.5]]
-    assert found["rank"].values.tolist() == [[1, 2]]
+    assert (found["share"].values.tolist(), found["rank"].values.tolist()) == ([[0.75, 0.5]], [[1, 2]])
 
 
 @pytest.mark.skipif(not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder")
@@ -111,8 +109,7 @@ def test_tenures_with_sums_of_kinds(electorates):
     assert release.frame.shape == (64, 10)
     cells, kinds, stated, people = (own.values for own in release.measurements)
     # Auckland Central, as the file has it.
-    assert cells[0].tolist()[:3] == [6954, 5010, 285]
-    assert kinds[0].tolist()[:3] == [12252, 31047, 7293]
+    assert (cells[0].tolist()[:3], kinds[0].tolist()[:3]) == ([6954, 5010, 285], [12252, 31047, 7293])
     assert (stated[0, 0], people[0]) == (50595, 55218)
     for own in release.measurements[1:]:
         sums = (own.query.matrix @ cells.reshape(-1)).reshape(own.values.shape)
@@ -192,16 +189,14 @@ def test_each_day_has_its_law_and_absent_days_are_under_its_threshold(views, fil
     assert after.unmeasured.tolist() == [[True, True, False, False, False]]
     np.testing.assert_array_equal(before.published[0, :2], [451, np.nan])
     np.testing.assert_array_equal(after.published[0, 2:], [np.nan, 90, np.nan])
-    assert views.published_sum(release, "Storm", "2023-02-04", "2023-02-08") == (541, 3)
-    assert release.exact == ()
+    assert (views.published_sum(release, "Storm", "2023-02-04", "2023-02-08"), release.exact) == ((541, 3), ())
 
 
 def test_absent_days_that_were_no_candidates_have_at_most_150_views(views, file):
     release = views.read_release(file, ["Storm"], "2023-02-04", "2023-02-08", absent="no candidate")
     assert [own.unmeasured.sum() for own in release.measurements] == [4, 4]
     (bound,) = release.exact
-    assert bound.sign == "<="
-    assert bound.values.tolist() == [150] * 3
+    assert (bound.sign, bound.values.tolist()) == ("<=", [150] * 3)
     with pytest.raises(ValueError, match="absent must be 'under' or 'no candidate', got 'zero'"):
         views.read_release(file, ["Storm"], "2023-02-04", "2023-02-08", absent="zero")
     with pytest.raises(ValueError, match=r"no line of the pages \['Nothing'\]"):

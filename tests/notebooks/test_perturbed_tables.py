@@ -35,8 +35,7 @@ def test_truths_are_counties_of_which_none_is_used_twice():
 
 def test_quantities_of_a_table_by_hand(table):
     found = tables.quantities(table)
-    assert found["cell"].shape == (1, 32)
-    assert found["county total"][0, [0, -1]].tolist() == [20, 30]
+    assert (found["cell"].shape, found["county total"][0, [0, -1]].tolist()) == ((1, 32), [20, 30])
     assert found["race total"][0].tolist() == [30, 10, 6, 4]
     np.testing.assert_allclose(found["share of a race"][0], [0.6, 0.2, 0.12, 0.08])
     np.testing.assert_allclose(found["log odds ratio"][0], [np.log(7.5 * 5.5 / (1.5 * 3.5))])

@@ -23,9 +23,7 @@ def test_cells_run_in_order_with_the_environment_and_outputs_are_stored_on_deman
     monkeypatch.setenv("BAYESDP_QUICK", "1")
     path = write("import os\nx = 41", "print(os.environ['BAYESDP_QUICK'])\nx + 1")
     before = path.read_bytes()
-    assert run.main([str(path)]) == 0
-    assert path.read_bytes() == before
-    assert run.main([str(path), "--store"]) == 0
+    assert (run.main([str(path)]), path.read_bytes(), run.main([str(path), "--store"])) == (0, before, 0)
     assert run.printed(nbformat.read(path, as_version=4)) == ["1\n", "42"]
 
 
@@ -39,8 +37,7 @@ def test_several_at_a_time_and_one_that_fails_among_them(tmp_path, write, capsys
     assert "good.ipynb: ok" in out
     assert "bad.ipynb: failed" in err
     assert "ZeroDivisionError" in err
-    assert bad.read_bytes() == before
-    assert run.printed(nbformat.read(good, as_version=4)) == ["fine\n"]
+    assert (bad.read_bytes(), run.printed(nbformat.read(good, as_version=4))) == (before, ["fine\n"])
     with pytest.raises(SystemExit):
         run.main([str(good), "--jobs", "0"])
     assert "--jobs must be at least 1, got 0" in capsys.readouterr().err

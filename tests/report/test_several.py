@@ -76,8 +76,7 @@ def _made_up(release, counts):
 def test_every_release_is_read_with_its_table(posterior):
     people, died = PosteriorModel.checked(posterior).published_tables()
     one, two, deaths = _releases()
-    assert (people.name, died.name) == ("people", "died")
-    assert people.releases == (one, two)
+    assert ((people.name, died.name), people.releases) == (("people", "died"), (one, two))
     assert died.releases == (deaths,)
     assert people.observed == ("noisy", "noisy_3", "noisy_4")  # noisy_2 was observed in between, of the other table
     assert died.observed == ("noisy_2",)

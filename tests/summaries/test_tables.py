@@ -45,8 +45,7 @@ def test_each_table_has_its_own_release(tree):
     assert list(dict.fromkeys(table.index.get_level_values("part"))) == [
         "x", "x: grand total", "z", "z: 1 linear combination", "z: grand total", "twice", "rate",
     ]  # fmt: skip
-    assert table.loc["x", "published"].tolist() == [11, 18]
-    assert table.loc["z", "published"].tolist() == [207, 6]
+    assert (table.loc["x", "published"].tolist(), table.loc["z", "published"].tolist()) == ([11, 18], [207, 6])
     assert table.loc["x", "status"].tolist() == ["", ""]
     assert table.loc["z", "status"].tolist() == ["", "determined"]
     assert table.loc[("z", "county=Cook"), "exact"] == 5
