@@ -46,14 +46,11 @@ def test_intervals_show_mean_quantiles_release_and_truth(posterior):
     assert "90% equal-tailed interval" in _texts(figure)
 
 
-def test_intervals_are_paged_and_say_which_cells_they_show(posterior):
+def test_intervals_are_paged_say_which_cells_they_show_and_may_be_relative(posterior, monkeypatch):
     assert "cells 6 to 10 of 12" in _texts(plots.intervals(posterior, limit=5, page=2))
     assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(posterior, limit=5))
     with pytest.raises(ValueError, match="page must be at most 3"):
         plots.intervals(posterior, limit=5, page=4)
-
-
-def test_intervals_relative_to_the_published_values(posterior, monkeypatch):
     monkeypatch.setattr("bayesdp.plots.cells._INVISIBLE", 0.0)  # too short, all of them
     figure = plots.intervals(posterior)
     np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], 0)
@@ -61,9 +58,8 @@ def test_intervals_relative_to_the_published_values(posterior, monkeypatch):
 
 
 def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior):
-    figure = plots.heatmaps(posterior)
     mean = posterior["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
-    written = [own.get_text() for own in figure.axes[0].texts]
+    written = [own.get_text() for own in plots.heatmaps(posterior).axes[0].texts]
     assert written[:3] == [f"{mean[0, 0]:,.1f}", f"{mean[0, 1]:,.1f}", "= 0"]
     turned = plots.heatmaps(posterior, dims=("education", "county"))
     assert [own.get_text() for own in turned.axes[0].texts][1] == f"{mean[1, 0]:,.1f}"
@@ -71,50 +67,38 @@ def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior):
         plots.heatmaps(posterior, dims=("county", "race"))
 
 
-@pytest.mark.parametrize(
-    ("law", "sd"),
-    [
+def test_noise_law_shows_mass_or_density_and_standard_deviation():
+    for law, sd in (
         (bdp.noise.DiscreteGaussian(sigma=2.0), 2.0),
         (bdp.noise.DiscreteLaplace(b=3.0), np.sqrt(2 * np.exp(-1 / 3)) / (1 - np.exp(-1 / 3))),
-    ],
-)
-def test_noise_law_shows_the_mass_and_its_standard_deviation(law, sd):
-    figure = plots.noise_law(tree(release(law=law)))
-    bars = figure.axes[0].patches
-    mass = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in bars}
-    for k in (-2, 0, 3):
-        assert mass[k] == pytest.approx(np.exp(law.logp([k], [0])))
-    dashed = [line.get_xdata()[0] for line in figure.axes[0].get_lines()]
-    np.testing.assert_allclose(sorted(dashed), [-sd, sd], rtol=1e-5)
+    ):
+        axes = plots.noise_law(tree(release(law=law))).axes[0]
+        mass = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches}
+        for k in (-2, 0, 3):
+            assert mass[k] == pytest.approx(np.exp(law.logp([k], [0])))
+        np.testing.assert_allclose(sorted(line.get_xdata()[0] for line in axes.get_lines()), [-sd, sd], rtol=1e-5)
+    for law, peak, sd in (
+        (bdp.noise.Laplace(b=3.0), 1 / 6, np.sqrt(18.0)),
+        (bdp.noise.Gaussian(sigma=2.0), 0.5 / np.sqrt(2 * np.pi), 2.0),
+    ):
+        curve, *dashed = plots.noise_law(tree(release(law=law))).axes[0].get_lines()
+        x, density = np.asarray(curve.get_xdata()), np.asarray(curve.get_ydata())
+        assert density.max() == pytest.approx(peak, rel=1e-6)  # at zero, a kink of the Laplace law
+        assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.01)
+        np.testing.assert_allclose(sorted(line.get_xdata()[0] for line in dashed), [-sd, sd])
 
 
-@pytest.mark.parametrize(
-    ("law", "peak", "sd"),
-    [(bdp.noise.Laplace(b=3.0), 1 / 6, np.sqrt(18.0)), (bdp.noise.Gaussian(sigma=2.0), 0.5 / np.sqrt(2 * np.pi), 2.0)],
-)
-def test_noise_law_shows_the_density_of_real_noise(law, peak, sd):
-    figure = plots.noise_law(tree(release(law=law)))
-    curve, *dashed = figure.axes[0].get_lines()
-    x, density = np.asarray(curve.get_xdata()), np.asarray(curve.get_ydata())
-    assert density.max() == pytest.approx(peak, rel=1e-6)  # at zero, a kink of the Laplace law
-    assert np.trapezoid(density, x) == pytest.approx(1.0, abs=0.01)
-    np.testing.assert_allclose(sorted(line.get_xdata()[0] for line in dashed), [-sd, sd])
-
-
-def test_noise_law_of_the_projected_gaussian_is_its_marginal():
+def test_noise_of_the_projected_gaussian_is_its_marginal_and_without_a_formula_it_is_simulated_and_pooled():
     noisy = bdp.Measured(bdp.Identity(FRAME), np.full((4, 3), 4.0), bdp.noise.ProjectedGaussian(sigma=2.0))
     own = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(bdp.Totals(FRAME), 48)])
     np.testing.assert_allclose(noise_scale(own.measurements[0]).sd, 2.0 * np.sqrt(1 - 1 / 12))
-
-
-def test_noise_without_a_formula_is_simulated_and_pooled():
     # 2x2 moves of a 2x2 table have a closed form: the simulated size of a 3x3 one is compared with direct draws.
     frame = {"a": list("rst"), "b": list("uvw")}
     margins = bdp.Margins(frame, ["a"], ["b"])
     table = np.full((3, 3), 5)
     law = bdp.noise.LatticeLaplace(epsilon=0.5)
-    measured = bdp.Measured(bdp.Identity(frame), table, law)
-    own = bdp.Release.from_published(frame, [measured], [bdp.Exact(margins, margins.apply(table))])
+    noisy = bdp.Measured(bdp.Identity(frame), table, law)
+    own = bdp.Release.from_published(frame, [noisy], [bdp.Exact(margins, margins.apply(table))])
     scale = noise_scale(own.measurements[0])
     assert scale.exchangeable
     assert "simulated" in scale.words
@@ -143,12 +127,10 @@ def test_prior_predictive_interval_is_that_of_the_draws(posterior):
     assert plots.prior_predictive(tree(prior=False)) is None
 
 
-@pytest.mark.parametrize(
-    "draw", [plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive]
-)
-def test_any_label_can_be_drawn(draw, posterior, tmp_path):
-    figure = draw(posterior)
-    figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
+def test_any_label_can_be_drawn(posterior, tmp_path):
+    for draw in (plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive):
+        figure = draw(posterior)
+        figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
     shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
     assert shown["image/png"].startswith(b"\x89PNG")
 

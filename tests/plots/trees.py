@@ -3,10 +3,13 @@
 import json
 
 import numpy as np
+import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 import bayesdp as bdp
 from bayesdp.inference import diagnose
+from bayesdp.report.page import page
 
 COUNTY = ["Alpha", "Beta", "<script>alert(1)</script>", "5$ & more"]
 EDUCATION = ["Low", "High", "None"]
@@ -43,6 +46,13 @@ def relaxation(name):
     )
 
 
+def unpainted(*given, **options):
+    """A page whose pictures are made and not painted, which takes most of its time; test_report looks at one that is painted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda *_, **__: None)
+        return page(*given, **options)
+
+
 def tree(own=None, *, chains=2, draws=100, prior=True):
     """A posterior as `bayesdp.sample` would return it: random tables of the fiber instead of MCMC."""
     own = release() if own is None else own
@@ -58,20 +68,15 @@ def tree(own=None, *, chains=2, draws=100, prior=True):
     posterior = xr.Dataset({"x": array, "rate": rate})
     limits = {"lower": (dims, lower), "upper": (dims, upper), "determined": (dims, determined)}
     fiber = xr.Dataset(limits, coords=own.coords, attrs={"variable": "x", "connectivity": "proved: by hand"})
-    groups = {
-        "posterior": posterior,
-        "release": own.to_dataset(),
-        "fiber": fiber,
-        "diagnostics": diagnose(posterior, {"x": determined}),
-    }
+    groups = {"posterior": posterior, "release": own.to_dataset(), "fiber": fiber}
+    groups["diagnostics"] = diagnose(posterior, {"x": determined})
     if own.guarantee is not None:
         groups["guarantee"] = xr.Dataset(attrs={"guarantee": json.dumps(own.guarantee.to_dict())})
     made = xr.DataTree.from_dict(groups)
     made.attrs |= {"bayesdp_version": "1", "pymc_version": "6", "seed": "17", "command": "bayesdp fit <a> & b"}
     if prior:
-        before = xr.DataArray(
-            rng.poisson(6.0, (1, 300, *TRUTH.shape)), dims=("chain", "draw", *dims), coords=own.coords
-        )
+        numbers = rng.poisson(6.0, (1, 300, *TRUTH.shape))
+        before = xr.DataArray(numbers, dims=("chain", "draw", *dims), coords=own.coords)
         made["prior"] = xr.DataTree(xr.Dataset({"x": before}))
         made["prior_predictive"] = xr.DataTree(xr.Dataset({"noisy": before + rng.integers(-3, 4, before.shape)}))
         made.attrs["prior"] = "toy: nothing but <b>Poisson</b>\nx ~ Poisson(6)\nwith rate = 6"

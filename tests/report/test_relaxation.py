@@ -12,8 +12,8 @@ from bayesdp.cli import main
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
 from bayesdp.posterior.groups import counts_name
-from bayesdp.report.page import page
 from tests.plots.trees import EDUCATION, relaxation, tree
+from tests.plots.trees import unpainted as page
 
 
 @pytest.fixture(scope="module")
@@ -30,31 +30,18 @@ def posterior():
     return own
 
 
-@pytest.fixture(scope="module")
-def text(posterior):
-    return re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
-
-
-def test_the_page_says_so_wherever_it_matters(text):
-    section = {own: text[text.index(f'id="{own}"') :] for own in ("results", "errors", "methods")}
+def test_the_page_says_so_wherever_it_matters(posterior):
+    """Intervals have their decimals, and exact sums lose their rounding errors."""
+    text = re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
+    results, errors, methods = (
+        text.split(f'<section id="{own}"')[1].split("</section>")[0] for own in ("results", "errors", "methods")
+    )
     assert "<strong>Continuous relaxation.</strong>" in text[: text.index("<main>")]
-    assert "(continuous relaxation): ends of intervals are not rounded" in section["results"].split("</section>")[0]
-    errors = section["errors"].split("</section>")[0]
+    assert "(continuous relaxation): ends of intervals are not rounded" in results
     assert "Counts: a continuous relaxation." in errors
-    methods = section["methods"].split("</section>")[0]
     assert "This is a continuous relaxation: x runs over the real tables" in methods
     assert "sampled together by NUTS, as real numbers, and not rounded" in methods
     assert "exact-conditional steps" not in methods
-
-
-def test_whole_numbers_are_called_whole():
-    plain = page(tree())
-    assert "elaxation" not in plain
-    assert "Counts: whole numbers, as they are. No approximation." in plain
-    assert "exact-conditional steps" in plain
-
-
-def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors(posterior, text):
     fit, x = Posterior.of(posterior), posterior["posterior"]["x"].values
     lower, upper = np.quantile(x[..., 0, 0], [0.05, 0.95], method="inverted_cdf")
     assert f"{lower:.2f} to {upper:.2f}" in text
@@ -75,19 +62,13 @@ def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact
     assert shown.count("= 0") == 4
 
 
-def test_real_numbers_without_a_declaration_are_refused(posterior):
-    silent = posterior.copy(deep=True)
+def test_real_numbers_without_a_declaration_are_refused_and_there_is_one_table_of_each_kind(posterior):
+    silent, other, both = (posterior.copy(deep=True) for _ in range(3))
     del silent["relaxation"]
-    with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
-        Posterior.of(silent)
-    other = posterior.copy(deep=True)
     other["relaxation"].attrs["variable"] = "people"
-    with pytest.raises(ValueError, match="without such a declaration in x"):
-        Posterior.of(other)
-
-
-def test_one_table_of_each_kind(posterior):
-    both = posterior.copy(deep=True)
+    for own in (silent, other):
+        with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
+            Posterior.of(own)
     whole = tree()["posterior"]["x"].rename("people")
     both["posterior"] = xr.DataTree(both["posterior"].to_dataset().assign(people=whole))
     both["relaxation_x"] = both["relaxation"]
