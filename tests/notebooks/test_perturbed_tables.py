@@ -15,11 +15,8 @@ OUTPUTS = [own for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cel
 PRINTED = "\n".join("".join(own.get("text", own.get("data", {}).get("text/plain", ""))) for own in OUTPUTS)
 
 
-@pytest.fixture
-def table():
-    counts = np.zeros((1, tables.COUNTIES, 4))
-    counts[0, 0], counts[0, -1] = [10, 7, 1, 2], [20, 3, 5, 2]
-    return counts
+TABLE = np.zeros((1, tables.COUNTIES, 4))
+TABLE[0, 0], TABLE[0, -1] = [10, 7, 1, 2], [20, 3, 5, 2]
 
 
 def test_truths_are_counties_of_which_none_is_used_twice():
@@ -33,16 +30,13 @@ def test_truths_are_counties_of_which_none_is_used_twice():
     assert int(tables.truths(54).sum()) == everybody - five
 
 
-def test_quantities_of_a_table_by_hand(table):
-    found = tables.quantities(table)
+def test_quantities_of_a_table_and_what_users_do_by_hand():
+    found = tables.quantities(TABLE)
     assert (found["cell"].shape, found["county total"][0, [0, -1]].tolist()) == ((1, 32), [20, 30])
     assert found["race total"][0].tolist() == [30, 10, 6, 4]
     np.testing.assert_allclose(found["share of a race"][0], [0.6, 0.2, 0.12, 0.08])
     np.testing.assert_allclose(found["log odds ratio"][0], [np.log(7.5 * 5.5 / (1.5 * 3.5))])
-
-
-def test_what_users_do_by_hand(table):
-    found = tables.today(table, 2.0, 1.0, {"county total": np.full((1, 8), 21)})
+    found = tables.today(TABLE, 2.0, 1.0, {"county total": np.full((1, 8), 21)})
     low, high = found["± reach", "cell"]
     assert (low[0, 2], high[0, 2]) == (0.0, 3.0)  # of the count 1
     assert found["± reach", "county total"][0][0, 0] == 19
