@@ -5,7 +5,9 @@ In it a function of the package (or of the standard library) is replaced by one 
 session, as a terminal or a scheduler does; SIGKILL to the main process alone.
 """
 
+import functools
 import importlib
+import itertools
 import json
 import multiprocessing.util
 import os
@@ -14,7 +16,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 PLACES = {
     "tuning": ("bayesdp.inference.runs.running", "_Callback.__call__", 5),
@@ -32,11 +34,8 @@ PLACES = {
 }
 """Where: a module, a function in it, and at which call."""
 
-WAIT = 120.0
-"""Seconds for a run to end."""
-
-ORPHANS = 15.0
-"""Seconds for its workers to end, and for standard output to be closed."""
+WAIT, ORPHANS = 120.0, 15.0
+"""Seconds for a run to end; and for its workers to end, and for standard output to be closed."""
 
 
 class Job(NamedTuple):
@@ -60,22 +59,16 @@ class Ended(NamedTuple):
 
 def _replace(job):
     module_name, name, which = PLACES[job.place]
-    owner: Any = importlib.import_module(module_name)
     *parents, last = name.split(".")
-    for parent in parents:
-        owner = getattr(owner, parent)
-    real = getattr(owner, last)
-    calls = 0
-    main = os.getpid()
+    owner = functools.reduce(getattr, parents, importlib.import_module(module_name))
+    real, calls, main = getattr(owner, last), itertools.count(1), os.getpid()
 
     def signalled(*args, **kwargs):
-        nonlocal calls
-        if os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None):
-            calls += 1
-            if calls == which:
-                if job.signal == "SIGKILL":
-                    os.kill(main, signal.SIGKILL)
-                os.killpg(0, signal.Signals[job.signal])
+        counts = os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None)
+        if counts and next(calls) == which:
+            if job.signal == "SIGKILL":
+                os.kill(main, signal.SIGKILL)
+            os.killpg(0, signal.Signals[job.signal])
         return real(*args, **kwargs)
 
     setattr(owner, last, signalled)
@@ -86,8 +79,8 @@ def _run(job):
     from bayesdp.cli import main
 
     os.chdir(job.folder)
-    for name in ("SIGTERM", "SIGHUP"):
-        signal.signal(signal.Signals[name], signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
     _replace(job)
     status = main(job.command)
@@ -115,12 +108,10 @@ def _follow(job):
     child = os.fork()
     if child == 0:
         os.setsid()
+        for opened, number in ((writes, 1), (os.open(f"{job.folder}/stderr", os.O_WRONLY | os.O_CREAT), 2)):
+            os.dup2(opened, number)
+            os.close(opened)
         os.close(reads)
-        os.dup2(writes, 1)
-        os.close(writes)
-        told = os.open(f"{job.folder}/stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(told, 2)
-        os.close(told)
         try:
             _run(job)
         finally:

@@ -21,7 +21,6 @@ from bayesdp.cli.files import warn_of_open_caches
 from bayesdp.composition import as_one
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.posterior import releases_of_tables
-from bayesdp.significance import posterior_odds_ratio
 from tests.cli.conftest import failed, posterior, started
 
 QUICK = tuple("--chains 2 --draws 400 --tune 100 --seed 1 --cores 1 --quiet".split())
@@ -326,18 +325,6 @@ def test_releases_that_do_not_fit_together(run):
         total_of(labels, total).to_netcdf("b.nc")
         failed(run("fit", *first.split(), "b.nc", *FEW, "-o", "p.nc"), *words)
         assert not Path("p.nc").exists()
-
-
-def test_the_odds_ratio_of_several_releases_has_no_test():
-    """The test is of one release; of two it would leave out half of what the posterior knows."""
-    table = xr.DataArray([[12, 30], [25, 17]], dims=("a", "b"), coords={"a": ["1", "2"], "b": ["1", "2"]})
-    mechanism = bdp.LatticeLaplace(bdp.Margins(table, ["a"], ["b"]), epsilon=0.5)
-    first, second = (mechanism.release(table, rng=np.random.default_rng(seed)) for seed in (1, 2))
-    draws = xr.Dataset({"x": table.expand_dims(chain=[0], draw=[0, 1])})
-    groups = {"/posterior": draws, "/release": first.to_dataset()}
-    assert posterior_odds_ratio(xr.DataTree.from_dict(groups), rng=np.random.default_rng(1)).test is not None
-    both = xr.DataTree.from_dict({**groups, "/release_2": second.to_dataset()})
-    assert posterior_odds_ratio(both, rng=np.random.default_rng(1)).test is None
 
 
 @pytest.mark.parametrize("which", ["numba", "pytensor", "bayesdp", "none", "absent"])

@@ -14,29 +14,19 @@ from bayesdp.cli.files import read_posterior, read_release
 from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, ROOT, TABLE
 from tests.cli.kills import PLACES, Ended, Job
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc"),
-    pytest.mark.system,
-    pytest.mark.slow,
-]
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+pytestmark = [on_linux, pytest.mark.system, pytest.mark.slow]
 
 FIT = [*"fit release.nc --chains 2 --draws 200 --tune 50 --seed 1 --quiet -o".split()]
 REPORT = ["report", "posterior.nc", "-o"]
 INTERRUPTS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 SIGNALS = [*INTERRUPTS, "SIGKILL"]
 FIT_PLACES = list(PLACES)[:9]
-KEPT = FIT_PLACES[1:]
-"""Places of `fit` where a signal that can be caught leaves a file."""
-SAVED = FIT_PLACES[5:]
-"""Places of `fit` where the draws have been saved already."""
-
+KEPT, SAVED = FIT_PLACES[1:], FIT_PLACES[5:]
+"""Places of `fit` where a signal that can be caught leaves a file; and where the draws have been saved already."""
 FILES = {"noisy.csv": NOISY, "margins.csv": MARGINS, "table.csv": TABLE}
-WARM_UP = [
-    [*IMPORT, "release.nc"],
-    [*FIT, "posterior.nc", "--cores", "1"],
-    [*RELEASE, "-o", "any.nc"],
-    [*REPORT, "any.html"],
-]
+MADE = [*RELEASE, "-o", "any.nc"]
+WARM_UP = [[*IMPORT, "release.nc"], [*FIT, "posterior.nc", "--cores", "1"], MADE, [*REPORT, "any.html"]]
 JOBS = [
     *(Job([*FIT, "out.nc", "--cores", str(cores)], "", place, name)
       for name in SIGNALS for cores in (1, 2) for place in FIT_PLACES),
@@ -70,8 +60,7 @@ def ended(tmp_path_factory):
 
 def too_late(job):
     """Whether the signal comes when the result has its name, or gets it in any case."""
-    writes = job.command[0] in ("release", "import") and job.place == "writing"
-    return writes or job.place == "printing"
+    return job.place == "printing" or (job.command[0] in ("release", "import") and job.place == "writing")
 
 
 def check_processes_and_words(job, ended):
@@ -94,15 +83,13 @@ def check_processes_and_words(job, ended):
 
 
 def check_fit(job, ended):
-    output = Path(job.folder, "out.nc")
-    caught = job.signal != "SIGKILL"
+    output, caught = Path(job.folder, "out.nc"), job.signal != "SIGKILL"
     assert output.exists() == (job.place in (KEPT if caught else SAVED)), ended.err
     if not output.exists():
         return
     tree, release = read_posterior(str(output))
     assert release == read_release(str(Path(job.folder, "release.nc")))
-    draws = tree["posterior"].sizes["draw"]
-    early = job.place == "drawing"
+    draws, early = tree["posterior"].sizes["draw"], job.place == "drawing"
     undiagnosed = len(tree["diagnostics"].data_vars) == 0
     assert bool(tree.attrs.get("interrupted", 0)) == early
     assert 0 < draws < 200 if early else draws == 200

@@ -30,33 +30,32 @@ SQUARE = {COUNTY: LABELS[:2], EDUCATION: ["=Low\x07", "\u202eHigh"]}
 GAUSSIAN = bdp.noise.DiscreteGaussian(sigma=2.0)
 
 
-def release():
+def published(*exact):
+    return bdp.Release.from_published(FRAME, exact=exact)
+
+
+def posterior():
+    """Draws made up, as `bayesdp.sample` would return them."""
     noisy = COUNTS + np.tile([1, -1], (len(LABELS), 1)) * (-1) ** np.arange(len(LABELS))[:, None]
     sums = MARGIN + bdp.Totals(FRAME, "@group\n")
     measured = [
         bdp.Measured(CELLS, noisy, GAUSSIAN, name="noi\x1bsy"),
         bdp.Measured(sums, sums.apply(COUNTS) + 1, GAUSSIAN),
     ]
-    exact = [bdp.Exact(MARGIN, MARGIN.apply(COUNTS))]
-    return bdp.Release.from_published(FRAME, measured, exact, simulated=True)
-
-
-def posterior():
-    """Draws made up, as `bayesdp.sample` would return them."""
-    own, rng, shares = release(), np.random.default_rng(1), np.full(len(LABELS), 1 / len(LABELS))
+    own = bdp.Release.from_published(FRAME, measured, [bdp.Exact(MARGIN, MARGIN.apply(COUNTS))], simulated=True)
+    rng, shares = np.random.default_rng(1), np.full(len(LABELS), 1 / len(LABELS))
     draws = np.stack([rng.multinomial(total, shares, size=(2, 100)) for total in COUNTS.sum(axis=0)], axis=-1)
     x = xr.DataArray(draws, dims=("chain", "draw", *DIMS), coords=own.coords)
-    normal = rng.normal(size=(2, 100, len(LABELS)))
-    effect = xr.DataArray(normal, dims=("chain", "draw", COUNTY), coords={COUNTY: LABELS})
+    effect = xr.DataArray(
+        rng.normal(size=(2, 100, len(LABELS))), dims=("chain", "draw", COUNTY), coords={COUNTY: LABELS}
+    )
     values = xr.Dataset({"x": x, "eff\x1bect\n": effect})
     limits = {name: (DIMS, array) for name, array in zip(("lower", "upper"), own.fiber.bounds()[:2], strict=True)}
     limits["determined"] = (DIMS, own.fiber.determined())
-    made = xr.DataTree.from_dict({
-        "posterior": values,
-        "release": own.to_dataset(),
-        "fiber": xr.Dataset(limits, coords=own.coords, attrs={"variable": "x", "connectivity": "proved: by hand"}),
-        "diagnostics": bdp.inference.diagnose(values, {"x": own.fiber.determined()}),
-    })  # fmt: skip
+    made = xr.DataTree.from_dict({"posterior": values, "release": own.to_dataset()})
+    attrs = {"variable": "x", "connectivity": "proved: by hand"}
+    made["fiber"] = xr.DataTree(xr.Dataset(limits, coords=own.coords, attrs=attrs))
+    made["diagnostics"] = xr.DataTree(bdp.inference.diagnose(values, {"x": own.fiber.determined()}))
     made["diagnostics"].attrs["message"] = "as\x1b[31m somebody\u202e wrote it"
     return made
 
@@ -92,42 +91,37 @@ def write(path, *rows, header="count"):
 
 @pytest.fixture
 def table(shown):
-    cells = zip(LABELS, COUNTS.tolist(), strict=True)
+    names = zip(LABELS, COUNTS.tolist(), strict=True)
     write(
-        "labels.csv", *([label, name, n] for label, row in cells for name, n in zip(("Low", "High"), row, strict=True))
+        "labels.csv", *([label, name, n] for label, row in names for name, n in zip(("Low", "High"), row, strict=True))
     )
     return shown
 
 
-@pytest.mark.parametrize(
-    ("query", "rows"), [("cells", 2 * len(LABELS)), (f"margins:{COUNTY}", len(LABELS)), ("totals:@group\n", 3)]
-)
-def test_a_row_stays_a_row_and_a_column_a_column(saved, query, rows):
-    table = saved("--query", query).out.split("\n\n")[1].split("\n")
-    assert len(table) == 1 + rows
-    if query.startswith("margins"):
-        # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
-        assert len({width(row[: row.rindex("  ")].rstrip()) for row in table[1:]}) == 1
+def test_a_row_stays_a_row_and_a_column_a_column(saved):
+    for query, rows in (("cells", 2 * len(LABELS)), (f"margins:{COUNTY}", len(LABELS)), ("totals:@group\n", 3)):
+        table = saved("--query", query).out.split("\n\n")[1].split("\n")
+        assert len(table) == 1 + rows
+        if query.startswith("margins"):
+            # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
+            assert len({width(row[: row.rindex("  ")].rstrip()) for row in table[1:]}) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "dims", "labels"),
-    [
+def test_csv(saved):
+    for options, dims, labels in (
         ((), DIMS, LABELS),
         (("--query", "totals:@group\n"), ("@group\n",), GROUPS[:3]),
         (("--var", "eff\x1bect\n"), (COUNTY,), LABELS),
-    ],
-)
-def test_csv(saved, options, dims, labels):
-    out = saved("--format", "csv", *options).out
-    header, *rows = csv.reader(io.StringIO(out))
-    assert len(rows) == len(out.splitlines()) - 1
-    place = len(dims)
-    assert [label_of_csv(cell) for cell in header[: place + 1]] == [*dims, "published"]
-    assert list(dict.fromkeys(label_of_csv(row[0]) for row in rows)) == labels
-    for row in rows:
-        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row[:place])
-        assert all(float(cell) == float(cell) for cell in row[place:-1] if cell)  # numbers stay numbers
+    ):
+        out = saved("--format", "csv", *options).out
+        header, *rows = csv.reader(io.StringIO(out))
+        assert len(rows) == len(out.splitlines()) - 1
+        place = len(dims)
+        assert [label_of_csv(cell) for cell in header[: place + 1]] == [*dims, "published"]
+        assert list(dict.fromkeys(label_of_csv(row[0]) for row in rows)) == labels
+        for row in rows:
+            assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row[:place])
+            assert all(float(cell) == float(cell) for cell in row[place:-1] if cell)  # numbers stay numbers
 
 
 def test_json_errors_and_a_page(saved, shown):
@@ -148,16 +142,13 @@ def test_json_errors_and_a_page(saved, shown):
         assert f"<bdi>{label}" in text
 
 
-@pytest.mark.parametrize("name", ["release.nc", "release.csv"])
-def test_import_and_back(table, name):
-    table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", name, status=2)
-    table("import", "labels.csv", *LAW, "-o", name)
-    made = bdp.Release.from_netcdf(name) if name.endswith(".nc") else bdp.Release.from_csv(name)
-    assert (made.frame.labels[0], made.dims) == (tuple(LABELS), (COUNTY, "education"))
-    np.testing.assert_array_equal(made.values, COUNTS)
-
-
-def test_what_is_wrong_with_a_table(table):
+def test_import_and_back_and_what_is_wrong_with_a_table(table):
+    table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", "release.nc", status=2)
+    for name, read in (("release.nc", bdp.Release.from_netcdf), ("release.csv", bdp.Release.from_csv)):
+        table("import", "labels.csv", *LAW, "-o", name)
+        made = read(name)
+        assert (made.frame.labels[0], made.dims) == (tuple(LABELS), (COUNTY, "education"))
+        np.testing.assert_array_equal(made.values, COUNTS)
     lines = Path("labels.csv").read_bytes().split(b"\r\n")
     whole = lines[:-1]
     for wrong in (
@@ -183,10 +174,6 @@ def test_a_test(shown):
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 
-def published(*exact):
-    return bdp.Release.from_published(FRAME, exact=exact)
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -200,9 +187,7 @@ def published(*exact):
         lambda: bdp.Margins(FRAME, [COUNTY, "@group\n"]),
         lambda: bdp.LatticeLaplace(MARGIN, epsilon=1.0).release(COUNTS - 1, rng=np.random.default_rng(1)),
         lambda: published(bdp.Exact(MARGIN, [3, 4]), bdp.Exact(TOTAL, 9)),
-        lambda: published(
-            bdp.Exact(bdp.LinearQuery(FRAME, [[1] * COUNTS.size], ["na\x1bme"]), [3]), bdp.Exact(TOTAL, 9)
-        ),
+        lambda: published(bdp.Exact(bdp.LinearQuery(FRAME, [[1] * COUNTS.size], ["\x1b"]), [3]), bdp.Exact(TOTAL, 9)),
         lambda: published(bdp.Exact(MARGIN, [3, 4]), bdp.Exact(CELLS, COUNTS + 9, ">=")),
         lambda: bdp.Frame.of({"a\x1b": ["\u202e", "\u202e"]}),
         lambda: bdp.Frame.of({"a\x1b": [None]}),
@@ -217,7 +202,7 @@ def test_labels_in_errors_of_the_library(call):
     assert obeyed(str(caught.value), "") == set()
 
 
-def test_what_pymc_logs(capsys):
+def test_what_pymc_logs_and_nothing_is_printed_but_by_two_functions(capsys):
     # The names of its variables hold those of dimensions.
     handler, logger = logging.StreamHandler(), logging.getLogger("pymc")
     logger.addHandler(handler)
@@ -228,9 +213,6 @@ def test_what_pymc_logs(capsys):
     finally:
         logger.removeHandler(handler)
     assert "NUTS: [cou\\x1b[31mnty_effect]\n" in capsys.readouterr().err
-
-
-def test_nothing_is_printed_but_by_two_functions():
     folder = Path(bdp.__file__).parent / "cli"
     own = {path.name for path in folder.glob("*.py") if "print(" in path.read_text(encoding="utf-8")}
     assert own == {"errors.py", "demo.py"}  # the demonstration prints its own tables only

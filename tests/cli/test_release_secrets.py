@@ -89,27 +89,22 @@ def test_no_number_of_a_table_that_is_wrong_is_shown(way, tmp_path, monkeypatch,
             assert not shows_secret(said), said
 
 
-def test_nor_are_bytes_that_are_no_text(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_bytes(b"county,count\nA,731941\xff\nB,3\n")
+def test_nor_are_those_of_a_netcdf_file_nor_bytes_that_are_no_text(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    more = ("--invariant", "total", "--mechanism", "lattice-laplace", "--epsilon", "1", "-o", "out.nc")
+    for values in (
+        [-731941, 1], [731941.5, 1.0], [np.nan, 731941.0], [np.inf, 731941.0], [731941 * 10**11, 1], ["731941x", "1"],
+    ):  # fmt: skip
+        table = xr.DataArray(values, dims="county", coords={"county": ["A", "B"]}, name="count")
+        table.to_netcdf("table.nc", engine="h5netcdf")
+        assert not shows_secret(_refused(capsys, "release", "table.nc", *more))
+    Path("table.csv").write_bytes(b"county,count\nA,731941\xff\nB,3\n")
     with pytest.raises(ValueError, match="it is no text in 'utf-8'") as caught:
-        read_table(path, confidential=True)
+        read_table("table.csv", confidential=True)
     assert not shows_secret(everything_said(caught.value))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [[-731941, 1], [731941.5, 1.0], [np.nan, 731941.0], [np.inf, 731941.0], [731941 * 10**11, 1], ["731941x", "1"]],
-)
-def test_nor_are_those_of_a_netcdf_file(values, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    labels = {"county": ["A", "B"]}
-    xr.DataArray(values, dims="county", coords=labels, name="count").to_netcdf("table.nc", engine="h5netcdf")
-    more = ("--invariant", "total", "--mechanism", "lattice-laplace", "--epsilon", "1", "-o", "out.nc")
-    assert not shows_secret(_refused(capsys, "release", "table.nc", *more))
-
-
-def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
+def test_the_place_and_the_rule_are_named_and_what_was_published_is_shown_by_import(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     place = "table.csv, line 4, column 'count': county="
     for text, told in (
@@ -122,11 +117,6 @@ def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
     ):
         Path("table.csv").write_text(text)
         assert told in _refused(capsys, "release", "table.csv", *RELEASE)
-
-
-def test_what_was_published_is_shown_by_import(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    law = ("--law", "discrete-laplace b=2", "-o", "out.nc")
-    for text in (LONG["text"], LONG["blanks"], LONG["thousands"], LONG["fractional"]):
-        Path("table.csv").write_text(text)
-        assert shows_secret(_refused(capsys, "import", "table.csv", *law))
+    for way in ("text", "blanks", "thousands", "fractional"):
+        Path("table.csv").write_text(LONG[way])
+        assert shows_secret(_refused(capsys, "import", "table.csv", "--law", "discrete-laplace b=2", "-o", "out.nc"))

@@ -40,34 +40,26 @@ def with_columns(header, *values):
     return "\n".join([f"{first},{header}", *(f"{line},{own}" for line, own in zip(lines, values, strict=True))])
 
 
-@pytest.mark.parametrize(
-    ("written", "where", "number"),
-    [
+def test_separators_of_thousands_and_values_that_were_hidden(imported):
+    for written, where, number in (
         ('"1,215"', "line 2, column 'count': '1,215' at county=Alpha, education=Low is not a number", "1215"),
         ('"-1,215"', "line 2, column 'count'", "-1215"),
         ("1 215", "line 2, column 'count'", "1215"),
         ('"12,215,001"', "line 2, column 'count'", "12215001"),
         ("1,215", "line 2: 4 fields, but the header has 3", "1215"),
         ("1,215,003", "line 2: 5 fields, but the header has 3", "1215003"),
-    ],
-)
-def test_separators_of_thousands(written, where, number, imported):
-    text = NOISY.replace("14", written)
-    message = imported(text)
-    assert where in message
-    assert re.search(r"without separators of thousands, (-?\d+)", message)[1] == number
-    assert imported(text.replace(written, number))[0] == int(number)
-
-
-@pytest.mark.parametrize("written", ["<5", ">10", "1-4", "≤4", "NA", "*", "suppressed"])
-def test_values_that_were_hidden(written, imported):
-    text = NOISY.replace("14", written)
-    message = imported(text)
-    assert f"line 2, column 'count': {written!r} at county=Alpha, education=Low is not a number" in message
-    assert "leave the field empty and state that the cell was not published: --unmeasured blank" in message
-    assert np.isnan(imported(text.replace(written, ""), *BLANK)[0])
-    hides_by_size = "right only if the choice of what to hide did not depend on the hidden number" in message
-    assert hides_by_size == (written in ("<5", ">10", "1-4", "≤4"))
+    ):
+        message = imported(NOISY.replace("14", written))
+        assert where in message
+        assert re.search(r"without separators of thousands, (-?\d+)", message)[1] == number
+    assert imported(NOISY.replace("14", "-12215001"))[0] == -12215001
+    for written in ("<5", ">10", "1-4", "≤4", "NA", "*", "suppressed"):
+        message = imported(NOISY.replace("14", written))
+        assert f"line 2, column 'count': {written!r} at county=Alpha, education=Low is not a number" in message
+        assert "leave the field empty and state that the cell was not published: --unmeasured blank" in message
+        hides_by_size = "right only if the choice of what to hide did not depend on the hidden number" in message
+        assert hides_by_size == (written in ("<5", ">10", "1-4", "≤4"))
+    assert np.isnan(imported(NOISY.replace("14", ""), *BLANK)[0])
 
 
 @pytest.mark.parametrize(
@@ -112,24 +104,16 @@ def test_what_is_said_helps(text, options, words, mended, remedy, cells, importe
     np.testing.assert_array_equal(imported(text if mended is None else mended, *remedy), cells)
 
 
-def test_a_group_and_a_column_of_totals_are_read_as_what_they_are(imported):
+def test_groups_columns_of_totals_and_percentages_are_read_as_what_they_are(imported):
     imported(STATES, "--group", "state=county")
     assert Release.from_netcdf("release.nc").frame.group("state") == ("county", ("IL", "IL", "IN"))
     imported(WIDE, "--dims", "county,education", "--total", "education=total")
     _, total = Release.from_netcdf("release.nc").measurements
     assert total.values.reshape(-1).tolist() == [12, 32]
-
-
-def test_percentages(imported):
     lines = [line.rsplit(",", 1) for line in NOISY.splitlines()]
     text = "\n".join([",".join(lines[0]) + ",people", *(f"{cell},12.5%,{number}" for cell, number in lines[1:])])
-    message = imported(text)
-    for words in (
-        "line 2, column 'count': '12.5%' at",
-        "a percentage is no count",
-        "(--value NAME)",
-        "(--ignore NAME)",
-    ):
+    message, at = imported(text), "line 2, column 'count': '12.5%' at"
+    for words in (at, "a percentage is no count", "(--value NAME)", "(--ignore NAME)"):
         assert words in message
     assert imported(text, "--value", "people", "--ignore", "count") == CELLS
 

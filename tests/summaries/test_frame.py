@@ -25,14 +25,12 @@ def tree():
     return own
 
 
-def test_counts_totals_and_parameters(tree):
+def test_counts_totals_parameters_and_exact_numbers(tree):
     table = bdp.summary(tree, prob=0.9)
-    assert table.columns.tolist() == [
-        "published", "published_2", "mean", "sd", "eti90_lower", "eti90_upper", "ess_bulk", "ess_tail", "rhat", "exact", "status",
-    ]  # fmt: skip
-    assert list(dict.fromkeys(table.index.get_level_values("part"))) == [
-        "x", "x by state", "x: grand total", "beta1", "effect",
-    ]  # fmt: skip
+    names = "published published_2 mean sd eti90_lower eti90_upper ess_bulk ess_tail rhat exact status"
+    assert table.columns.tolist() == names.split()
+    parts = list(dict.fromkeys(table.index.get_level_values("part")))
+    assert parts == ["x", "x by state", "x: grand total", "beta1", "effect"]
     adams = table.loc[("x", "county=Adams")]
     # 0 to 19, 50 times each: the 5% quantile is the first value with at least 50 of 1000 draws at or below it.
     assert adams[["published", "mean", "eti90_lower", "eti90_upper"]].tolist() == [11.0, 9.5, 0.0, 18.0]
@@ -45,9 +43,8 @@ def test_counts_totals_and_parameters(tree):
     assert table.loc[("effect", "county=Cook"), "eti90_upper"] == pytest.approx(2.9)
     # Two measurements of the grand total, both told.
     assert table.loc[("x: grand total", "total"), ["published", "published_2"]].tolist() == [33.0, 36.0]
-    assert table.attrs == {
-        "prob": 0.9, "interval": "equal-tailed", "chains": 4, "draws": 250, "converged": True, "message": "fine",
-    }  # fmt: skip
+    told = {"prob": 0.9, "interval": "equal-tailed", "chains": 4, "draws": 250, "converged": True, "message": "fine"}
+    assert table.attrs == told
 
 
 def test_exact_numbers_are_exact(tree):
