@@ -29,7 +29,7 @@ FIT = ("fit", "release.nc", *QUICK, "--seed", "1")
 CALIBRATE = ("calibrate", "right.py", "--n", "3", "--draws", "60", "--tune", "10", "--quiet")
 GROUPS = {"fit": ("posterior",), "calibrate": ("prior_sbc", "dispersion_sbc")}
 
-RUNS: dict[str, tuple[tuple[str, ...], float, int, int]] = {
+RUNS = {
     # name: command, seconds between two states of the sampler, bytes that a file may have, files that the journal may have
     "fit, no room for more than the draws": (FIT, 5.0, 60_000, 999),
     "fit, no room for the output": (FIT, 5.0, 20_000, 999),

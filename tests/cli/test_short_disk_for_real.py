@@ -16,8 +16,7 @@ def runs(tmp_path_factory):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    told: dict[str, dict] = json.loads(done.stdout)
-    return told
+    return json.loads(done.stdout)
 
 
 # tests/cli/test_short_disk.py tries all outputs, the sampling left out.
@@ -28,7 +27,6 @@ WITHOUT_ROOM = (
     "calibrate, no room for the output", "calibrate, no room for a record",
 )  # fmt: skip
 GOES_ON = "with --resume the same command goes on"
-IN_THE_JOURNAL = f"the draws so far are in out.nc.partial: {GOES_ON}"
 
 
 @pytest.mark.parametrize("name", WITHOUT_ROOM)
@@ -37,39 +35,30 @@ def test_it_is_said_and_the_same_command_goes_on_to_the_same_result(runs, name):
     assert run["status"] == 2, run
     assert "File too large" in run["err"]
     assert "out.nc" in run["err"].splitlines()[-1]
-    assert "Traceback" not in run["err"]
+    assert "Traceback" not in run["err"] + run["again_err"]
     assert run["again"] in (0, 3), run
-    assert "Traceback" not in run["again_err"]
-    assert run["again_same"]
-    assert run["left"] == ["out.nc"]
+    assert (run["again_same"], run["left"]) == (True, ["out.nc"])
 
 
-def test_draws_without_diagnostics_can_be_completed(runs):
+def test_what_is_left_and_said_of_it(runs):
+    """Draws without diagnostics can be completed; where they find no room but in the journal that is named; simulations are kept."""
     run = runs["fit, no room for more than the draws"]
     assert sorted(run["new"]) == ["out.nc", "out.nc.partial"]
     assert f"out.nc has the draws, and nothing that is computed from them; {GOES_ON}" in run["err"]
     assert "it has 140 of 140 draws" in run["again_err"] or "going on" not in run["again_err"]  # --quiet
-
-
-def test_draws_that_find_no_room_but_in_the_journal_are_named(runs):
     for name in ("fit, no room for the output", "fit, no room for either"):
         run = runs[name]
-        assert sorted(run["new"]) == ["out.nc.partial"], run
-        assert run["kept"]
-        assert IN_THE_JOURNAL in run["err"]
+        assert (sorted(run["new"]), run["kept"]) == (["out.nc.partial"], True), run
+        assert f"the draws so far are in out.nc.partial: {GOES_ON}" in run["err"]
         assert "could not be kept elsewhere" in run["err"]
+    assert "out.nc.partial: File too large" in run["err"]
+    for name in ("calibrate, no room for the output", "calibrate, no room for a record"):
+        assert list(runs[name]["new"]) == ["out.nc.partial.jsonl"]
+        assert "goes on from there" in runs[name]["err"]
 
 
 def test_drawing_goes_on_where_the_journal_is_full(runs):
     run = runs["fit, no room for draws as they come"]
     assert run["status"] in (0, 3), run
     assert run["err"].count("out.nc.partial: File too large. Sampling goes on; draws from here on are not kept") == 1
-    assert list(run["new"]) == ["out.nc"]
-    assert run["same"]
-    assert "out.nc.partial: File too large" in runs["fit, no room for either"]["err"]
-
-
-def test_simulations_are_kept(runs):
-    for name in ("calibrate, no room for the output", "calibrate, no room for a record"):
-        assert list(runs[name]["new"]) == ["out.nc.partial.jsonl"]
-        assert "goes on from there" in runs[name]["err"]
+    assert (list(run["new"]), run["same"]) == (["out.nc"], True)

@@ -30,7 +30,7 @@ def lesson():
 @pytest.fixture(scope="module")
 def precise(lesson, tmp_path_factory):
     """A county measured with next to no noise, and its truth."""
-    county = lesson.make_county(3, tracts=2, groups=1, blocks=3, dormitories=0.0)
+    county = lesson.make_county(3, tracts=2, groups=1, blocks=2, dormitories=0.0)
     folder = tmp_path_factory.mktemp("county")
     write_synthetic_nmf(folder, county, variance=0.02, rng=1)
     release = lesson.read_county(folder, sum(int(own.sum()) for own in county.values()))
