@@ -14,14 +14,12 @@ import sys
 import warnings
 from pathlib import Path
 
-import xarray as xr
-
 from bayesdp.cli import main
 from bayesdp.inference import holds_draws
 from bayesdp.inference.runs import journal as draws_module
 from bayesdp.inference.runs import recorded
 from bayesdp.storage import journal as journal_module
-from tests.cli.conftest import IMPORT, MARGINS, NOISY
+from tests.cli.conftest import IMPORT, MARGINS, NOISY, posterior
 from tests.cli.test_calibrate import MODEL
 
 QUICK = ("--draws", "60", "--tune", "10", "--chains", "2", "--cores", "1", "--quiet")
@@ -41,34 +39,26 @@ RUNS = {
 
 
 def forked(run, limit=None):
-    """Status (negative: a signal), standard output and standard error of a process of its own."""
-    pipes = [os.pipe(), os.pipe()]
+    """Status (negative: a signal) and standard error of a process of its own."""
+    read, write = os.pipe()
     gc.freeze()  # what was there before is not searched for garbage while the child ends, which would take a second
     child = os.fork()
     if not child:
-        for number, (_, write) in enumerate(pipes, start=1):
-            os.dup2(write, number)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(write, 2)
         if limit is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         sys.exit(run())  # to the very end of the interpreter
-    texts = []
-    for _, write in pipes:
-        os.close(write)
-    for read, _ in pipes:
-        with os.fdopen(read) as file:
-            texts.append(file.read())
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), texts[0], texts[1]
+    os.close(write)
+    with os.fdopen(read) as file:
+        err = file.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), err
 
 
-def values(path, command):
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
-        return {group: tree[group].to_dataset().load() for group in GROUPS[command]}
-
-
-def same(path, command):
+def same(command):
     """Whether a result is that of a run with room."""
-    ours, whole = values(path, command), values(f"{command}.nc", command)
-    return all(ours[group].equals(whole[group]) for group in ours)
+    ours, whole = posterior("out.nc"), posterior(f"{command}.nc")
+    return all(ours[group].to_dataset().equals(whole[group].to_dataset()) for group in GROUPS[command])
 
 
 def tried(command, seconds, limit, files):
@@ -89,18 +79,15 @@ def tried(command, seconds, limit, files):
         return main(arguments)
 
     before = sorted(os.listdir())
-    status, _, err = forked(run, limit)
+    status, err = forked(run, limit)
     new = {name: Path(name).stat().st_size for name in sorted(os.listdir()) if name not in before}
     told = {"status": status, "err": err, "new": new, "kept": holds_draws("out.nc.partial")}
     if status == 2:
         if command[0] == "fit":
             arguments.append("--resume")
-        status, _, err = forked(run)
-        told |= {"again": status, "again_err": err, "again_same": same("out.nc", command[0])}
-        told["left"] = sorted(set(os.listdir()) - set(before))
-    else:
-        told["same"] = same("out.nc", command[0])
-    return told
+        status, err = forked(run)
+        told |= {"again": status, "again_err": err, "left": sorted(set(os.listdir()) - set(before))}
+    return told | {"same": same(command[0])}
 
 
 if __name__ == "__main__":

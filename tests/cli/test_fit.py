@@ -168,7 +168,8 @@ def press():
     signal.raise_signal(signal.SIGINT)
 
 
-def test_ctrl_c_is_noted_and_raised_between_draws(foreground):
+def test_ctrl_c_is_noted_and_raised_between_draws_and_pressed_again_ends_the_draw(foreground):
+    """Before the first draw it is an interrupt like any other."""
     with StopOnCtrlC() as stop:
         stop()
         press()  # no exception here, in the middle of a draw
@@ -181,9 +182,6 @@ def test_ctrl_c_is_noted_and_raised_between_draws(foreground):
         assert not stop.given_up
         press()  # the draws have been made: nothing takes them away
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_ctrl_c_pressed_again_ends_the_draw_and_no_more_and_before_the_first_draw_is_an_interrupt(foreground):
     with StopOnCtrlC() as stop:
         stop()
         press()
@@ -198,7 +196,7 @@ def test_ctrl_c_pressed_again_ends_the_draw_and_no_more_and_before_the_first_dra
         assert (stop.interrupted, stop.given_up) == (False, True)
 
 
-def test_ctrl_c_after_the_draws_breaks_off_what_can_be_left_out_only(foreground):
+def test_ctrl_c_after_the_draws_breaks_off_what_can_be_left_out_and_of_others_nothing(foreground, monkeypatch):
     done = []
     with StopOnCtrlC() as stop:
         stop()
@@ -212,10 +210,7 @@ def test_ctrl_c_after_the_draws_breaks_off_what_can_be_left_out_only(foreground)
         press()  # noted, as it is not in there any more
         assert (stop.pressed, stop.interrupted) == (True, False)
     assert done == ["first"]
-
-
-def test_ctrl_c_of_others_is_left_alone(monkeypatch, foreground):
-    with StopOnCtrlC() as stop:
+    with StopOnCtrlC() as stop:  # Ctrl-C of others is left alone
         stop()
         with monkeypatch.context() as patch:
             patch.setattr(os, "getpid", lambda: -1)  # another process: the main one is told
@@ -259,19 +254,9 @@ def test_ctrl_c_in_the_middle_keeps_and_saves_what_was_drawn(released):
 # Several releases of one table: one posterior, read by summary, report and test.
 
 COUNTY = {"county": ["Alpha", "Beta"]}
-TOTAL = 20
-
-
-def noisy(values, law):
-    return bdp.Measured(bdp.Identity(COUNTY), values, law)
-
-
-def total_of(labels, total=TOTAL):
-    return bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)])
-
-
-ONE = bdp.Release.from_published(COUNTY, [noisy([7, 12], bdp.noise.DiscreteGaussian(3.0))])
-OTHER = bdp.Release.from_published(COUNTY, [noisy([10, 13], bdp.noise.DiscreteLaplace(2.0))], total_of(COUNTY).exact)
+CELLS, TOTAL = bdp.Identity(COUNTY), bdp.Exact(bdp.Totals(COUNTY), 20)
+ONE = bdp.Release.from_published(COUNTY, [bdp.Measured(CELLS, [7, 12], bdp.noise.DiscreteGaussian(3.0))])
+OTHER = bdp.Release.from_published(COUNTY, [bdp.Measured(CELLS, [10, 13], bdp.noise.DiscreteLaplace(2.0))], [TOTAL])
 
 
 @pytest.mark.system
@@ -281,7 +266,7 @@ def test_two_releases_make_one_posterior(run):
     result = run("fit", "one.nc", "other.csv", *QUICK, "-o", "posterior.nc")
     assert result.status == 0, result.err
     loaded = posterior()
-    assert (loaded["posterior"]["x"].sum("county") == TOTAL).all()
+    assert (loaded["posterior"]["x"].sum("county") == 20).all()
     release = as_one(releases_of_tables(loaded)[0][1])
     assert (release.measurements, release.exact) == ((*ONE.measurements, *OTHER.measurements), OTHER.exact)
     assert set(loaded["prior_predictive"].data_vars) >= {"noisy", "noisy_2"}
@@ -322,24 +307,24 @@ def test_releases_that_do_not_fit_together(run):
         ("a.nc ./a.nc", COUNTY, 20, "./a.nc is given twice"),
         ("a.nc copy.nc", COUNTY, 20, "copy.nc is a.nc again", "counted twice"),
     ):
-        total_of(labels, total).to_netcdf("b.nc")
+        bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)]).to_netcdf("b.nc")
         failed(run("fit", *first.split(), "b.nc", *FEW, "-o", "p.nc"), *words)
         assert not Path("p.nc").exists()
 
 
-@pytest.mark.parametrize("which", ["numba", "pytensor", "bayesdp", "none", "absent"])
-def test_folders_of_compiled_code_that_anybody_can_write_to_are_named(which, tmp_path, monkeypatch, capsys):
+def test_folders_of_compiled_code_that_anybody_can_write_to_are_named(tmp_path, monkeypatch, capsys):
     """As docs/FILES.md says: caches of compiled code can run code."""
     folders = {name: tmp_path / name for name in ("numba", "pytensor", "bayesdp")}
-    for name, folder in folders.items():
-        folder.mkdir()
-        folder.chmod(0o777 if name == which else 0o775)
-    if which == "absent":  # a cache that is not there yet is no concern
-        folders["numba"].rmdir()
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(folders["numba"]))
     monkeypatch.setattr(bdp, "__file__", str(folders["bayesdp"] / "__init__.py"))
     monkeypatch.setattr(type(pytensor.config), "compiledir", folders["pytensor"], raising=False)
-    warn_of_open_caches("fit")
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == (which in folders)
-    assert not told or f"anybody on this machine can write to {folders[which]} (" in told[0]
+    for which in ("absent", *folders, "none"):  # a cache that is not there yet is no concern
+        for name, folder in folders.items():
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777 if name == which else 0o775)
+        if which == "absent":
+            folders["numba"].rmdir()
+        warn_of_open_caches("fit")
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == (which in folders)
+        assert not told or f"anybody on this machine can write to {folders[which]} (" in told[0]

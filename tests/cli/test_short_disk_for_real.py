@@ -37,7 +37,7 @@ def test_it_is_said_and_the_same_command_goes_on_to_the_same_result(runs, name):
     assert "out.nc" in run["err"].splitlines()[-1]
     assert "Traceback" not in run["err"] + run["again_err"]
     assert run["again"] in (0, 3), run
-    assert (run["again_same"], run["left"]) == (True, ["out.nc"])
+    assert (run["same"], run["left"]) == (True, ["out.nc"])
 
 
 def test_what_is_left_and_said_of_it(runs):

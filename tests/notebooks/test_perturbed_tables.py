@@ -1,19 +1,10 @@
-"""What notebook 09 counts with, against numbers by hand; and its stored outputs."""
-
-import json
-import re
-from pathlib import Path
+"""What notebook 09 counts with, against numbers by hand."""
 
 import numpy as np
 import pytest
 import xarray as xr
 
 from notebooks import perturbed_tables as tables
-
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09-perturbed-tables.ipynb"
-OUTPUTS = [own for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] for own in cell.get("outputs", [])]
-PRINTED = "\n".join("".join(own.get("text", own.get("data", {}).get("text/plain", ""))) for own in OUTPUTS)
-
 
 TABLE = np.zeros((1, tables.COUNTIES, 4))
 TABLE[0, 0], TABLE[0, -1] = [10, 7, 1, 2], [20, 3, 5, 2]
@@ -57,14 +48,3 @@ def test_coverage_has_the_standard_error_of_tables():
     high[1, :4] = 3.0
     [row] = tables.summary(truth, {"county total": (np.zeros((2, 8)), high)}, {})
     assert (row["coverage"], row["standard error"], row["width"]) == pytest.approx((0.75, 0.25, 4.5), abs=1e-12)
-
-
-def test_the_stored_intervals_hold_what_they_promise():
-    """Five laws, five quantities: each at least 90 % but for three standard errors, which of 25 one may miss by chance."""
-    found = []
-    for part in PRINTED.split("coverage, ")[1:]:
-        found += re.findall(r"^[a-z][a-z ]+?\s+([\d.]+) \(([\d.]+)\)", part.split("mean width, ")[0], re.MULTILINE)
-    assert len(found) == 25
-    assert sum(float(coverage) < 0.9 - 3 * max(float(error), 0.01) for coverage, error in found) <= 1
-    assert "PyMC" in PRINTED
-    assert "quick run" not in PRINTED
