@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, LatticeLaplace
-from bayesdp.queries import Identity, Margins, Totals
-from bayesdp.release import Release
+import bayesdp as bdp
 from tests.cli.conftest import IMPORT, LAW, MARGINS, NOISY, RELEASE, failed
 from tests.storage.examples import EXAMPLES
 
@@ -24,20 +21,20 @@ def test_from_published_files_to_a_release(run):
     assert result.status == 0, result.err
     assert "law discrete-gaussian sigma=5" in result.out
     assert "written to release.nc" in result.out
-    release = Release.from_netcdf("release.nc")
-    assert release.measurements[0].law == DiscreteGaussian(sigma=5.0)
+    release = bdp.Release.from_netcdf("release.nc")
+    assert release.measurements[0].law == bdp.noise.DiscreteGaussian(sigma=5.0)
     assert release.exact == (
-        Exact(Margins(release.frame, ["county"]), [16, 30, 10]),
-        Exact(Margins(release.frame, ["education"]), [38, 18]),
+        bdp.Exact(bdp.Margins(release.frame, ["county"]), [16, 30, 10]),
+        bdp.Exact(bdp.Margins(release.frame, ["education"]), [38, 18]),
     )
     assert not release.simulated
     before = Path("release.nc").read_bytes()
     failed(run(*IMPORT, "release.nc"), "'release.nc' exists already", "--force")
     assert Path("release.nc").read_bytes() == before
     assert run(*IMPORT, "release.nc", "--force", "--simulated").status == 0
-    assert Release.from_netcdf("release.nc").simulated
+    assert bdp.Release.from_netcdf("release.nc").simulated
     assert run(*IMPORT, "release.csv", "--simulated").status == 0
-    assert Release.from_csv("release.csv").simulated
+    assert bdp.Release.from_csv("release.csv").simulated
 
 
 def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
@@ -59,7 +56,7 @@ def test_lattice_noise_takes_the_margins_as_its_invariants(run):
     Path("noisy.csv").write_text(text)
     result = run(*WITH_MARGINS, "lattice-laplace epsilon=0.25")
     assert result.status == 0, result.err
-    assert Release.from_netcdf("release.nc").measurements[0].law == LatticeLaplace(0.25)
+    assert bdp.Release.from_netcdf("release.nc").measurements[0].law == bdp.noise.LatticeLaplace(0.25)
     Path("noisy.csv").write_text(text.replace("-2", "-1"))
     told = "county=Alpha the published exact total is 16 and the noisy total is 17"
     failed(run(*WITH_MARGINS, "lattice-laplace epsilon=0.25", "--force"), "keeps its invariants", told)
@@ -70,22 +67,22 @@ def test_unmeasured_cells_must_be_stated(run):
     Path("margins.csv").write_text("total\n56\n")
     failed(run(*IMPORT, "release.nc"), "noisy.csv", "no number for county=Beta")
     assert run(*IMPORT, "release.nc", "--unmeasured", "blank").status == 0
-    assert Release.from_netcdf("release.nc").measurements[0].unmeasured.tolist() == [False, True, True]
+    assert bdp.Release.from_netcdf("release.nc").measurements[0].unmeasured.tolist() == [False, True, True]
     failed(run(*IMPORT, "b.nc", "--unmeasured", "county=Beta"), "no number for county=Gamma")
     assert run(*IMPORT, "b.nc", "--unmeasured", "county=Beta", "--unmeasured", "county=Gamma").status == 0
-    assert Release.from_netcdf("b.nc") == Release.from_netcdf("release.nc")
+    assert bdp.Release.from_netcdf("b.nc") == bdp.Release.from_netcdf("release.nc")
 
 
 def test_groups_and_wide_files(run):
     Path("noisy.csv").write_text("state,county,count\nIL,Adams,14\nIL,Cook,20\nIN,Lake,-3\n")
     Path("margins.csv").write_text("state,total\nIL,30\nIN,5\n")
     assert run(*IMPORT, "release.nc", "--group", "state=county").status == 0
-    assert Release.from_netcdf("release.nc").invariants.rank == 2
+    assert bdp.Release.from_netcdf("release.nc").invariants.rank == 2
     failed(run(*IMPORT, "b.nc", "--group", "state"), "--group must be written as NAME=VALUE, got 'state'")
     Path("noisy.csv").write_text("county,Low,High\nAlpha,15,1\nBeta,20,10\n")
     Path("margins.csv").write_text("total\n46\n")
     assert run(*IMPORT, "c.nc", "--dims", "county,education").status == 0
-    assert Release.from_netcdf("c.nc").dims == ("county", "education")
+    assert bdp.Release.from_netcdf("c.nc").dims == ("county", "education")
 
 
 def test_bad_input_is_one_line_and_status_2(run):
@@ -123,7 +120,7 @@ def test_bad_input_is_one_line_and_status_2(run):
 
 def test_what_a_methods_note_says(run):
     assert run(*WITH_MARGINS, "two-sided geometric epsilon=0.5 sensitivity=2").status == 0
-    assert Release.from_netcdf("release.nc").measurements[0].law == DiscreteLaplace(4.0)
+    assert bdp.Release.from_netcdf("release.nc").measurements[0].law == bdp.noise.DiscreteLaplace(4.0)
     told = run("import", "--help").out
     for words in ("laplace b=4", "gaussian sigma=5", "b = sensitivity / epsilon", "sensitivity / sqrt(2 rho)"):
         assert words in told
@@ -131,7 +128,7 @@ def test_what_a_methods_note_says(run):
 
 def test_numbers_that_were_clipped_or_rounded(run):
     # As the help and the README say: refused if it is said, a warning if the numbers show it.
-    noisy = DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
+    noisy = bdp.noise.DiscreteGaussian(5.0).draw(np.random.default_rng(1), (60,), location=2.0)
     lines = {"plain": noisy, "clipped": np.maximum(noisy, 0), "fives": 5 * np.rint(noisy / 5).astype(int)}
     for name, values in lines.items():
         text = "".join(f"c{i},{value}\n" for i, value in enumerate(values))
@@ -152,7 +149,7 @@ def test_a_confidential_table_is_released(run):
     assert result.status == 0, result.err
     assert "Privacy guarantee: pure differential privacy" in result.out
     assert "SIMULATED" not in result.out
-    release = Release.from_netcdf("release.nc")
+    release = bdp.Release.from_netcdf("release.nc")
     assert release.mechanism["mechanism"] == "lattice-laplace"
     assert not release.simulated
     np.testing.assert_array_equal(release.values.sum("education"), [16, 30, 10])
@@ -161,7 +158,7 @@ def test_a_confidential_table_is_released(run):
 def test_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
     for name in ("release.nc", "again.nc"):
         assert run(*BOTH, name, "--seed", "3").status == 0
-    one, two = Release.from_netcdf("release.nc"), Release.from_netcdf("again.nc")
+    one, two = bdp.Release.from_netcdf("release.nc"), bdp.Release.from_netcdf("again.nc")
     assert (one, (one.simulated, one.guarantee.simulated)) == (two, (True, True))
 
 
@@ -193,7 +190,7 @@ def test_a_table_of_an_office(run):
     failed(run(*command), "office.csv: ", "the header is one column, 'Title'")
     failed(run(*command, "--declare", "delimiter=;"), "--declare is not valid JSON")
     assert run(*command, "--declare", declared, "--ignore", "pop", "--unmeasured", "blank").status == 0
-    cells, total = Release.from_netcdf("release.nc").measurements
+    cells, total = bdp.Release.from_netcdf("release.nc").measurements
     assert (cells.values.tolist(), cells.unmeasured.tolist()) == ([1203, 0], [False, True])
     assert total.values.item() == 2411
 
@@ -214,16 +211,16 @@ def test_margins_totals_and_a_second_table(imported):
     wider = ("--noisy", "again.csv", "--law", "discrete-gaussian sigma=9")
     result = imported(*LAW, *SUMS, *wider, "--exact", "margins.csv")
     assert result.status == 0, result.err
-    release = Release.from_netcdf("release.nc")
+    release = bdp.Release.from_netcdf("release.nc")
     frame = release.frame
-    laplace = DiscreteLaplace(2.0)
+    laplace = bdp.noise.DiscreteLaplace(2.0)
     cells = [[14, -2], [23, 9], [2, 6]]
     assert release.measurements == (
-        Measured(Identity(frame), cells, DiscreteGaussian(5.0)),
-        Measured(Margins(frame, ["county"]), [-1, 31, 11], laplace),
-        Measured(Margins(frame, ["education"]), [37, 20], laplace),
-        Measured(Totals(frame), 55, laplace),
-        Measured(Identity(frame), [[15, -2], [23, 9], [2, 6]], DiscreteGaussian(9.0)),
+        bdp.Measured(bdp.Identity(frame), cells, bdp.noise.DiscreteGaussian(5.0)),
+        bdp.Measured(bdp.Margins(frame, ["county"]), [-1, 31, 11], laplace),
+        bdp.Measured(bdp.Margins(frame, ["education"]), [37, 20], laplace),
+        bdp.Measured(bdp.Totals(frame), 55, laplace),
+        bdp.Measured(bdp.Identity(frame), [[15, -2], [23, 9], [2, 6]], bdp.noise.DiscreteGaussian(9.0)),
     )
     assert len(release.exact) == 2
 
@@ -235,9 +232,9 @@ def test_groups_of_the_table_label_other_files_too(imported):
     grouped = ("--group", "state=county", *LAW, *SUMS, "--noisy", "again.csv", *LAW)
     result = imported(*grouped)
     assert result.status == 0, result.err
-    frame = Release.from_netcdf("release.nc").frame
-    _, sums, again = Release.from_netcdf("release.nc").measurements
-    assert sums == Measured(Totals(frame, "state"), [30, 5], DiscreteLaplace(2.0))
+    frame = bdp.Release.from_netcdf("release.nc").frame
+    _, sums, again = bdp.Release.from_netcdf("release.nc").measurements
+    assert sums == bdp.Measured(bdp.Totals(frame, "state"), [30, 5], bdp.noise.DiscreteLaplace(2.0))
     np.testing.assert_array_equal(again.values, [3, 2, 1])
     Path("again.csv").write_text("county,state,count\nLake,IL,1\nCook,IL,2\nAdams,IL,3\n")
     failed(imported(*grouped), "again.csv, line 2, column 'state': state of county=Lake is 'IN', got 'IL'")
@@ -252,7 +249,7 @@ def test_wide_and_netcdf_tables(imported):
     wide = ("--dims", "county,education", *LAW)
     result = imported(*wide, "--noisy", "again.csv", *LAW, "--noisy", "third.nc", *LAW)
     assert result.status == 0, result.err
-    _, again, third = Release.from_netcdf("release.nc").measurements
+    _, again, third = bdp.Release.from_netcdf("release.nc").measurements
     np.testing.assert_array_equal(again.values, [[16, 2], [21, 11]])
     np.testing.assert_array_equal(third.values, [[5, 6], [3, 4]])
     table.assign_coords(county=["Beta", "Omega"]).to_netcdf("third.nc", engine="h5netcdf")
@@ -263,8 +260,8 @@ def test_margins_alone_under_a_table_that_has_labels_only(imported):
     Path("noisy.csv").write_text("county,count\nAlpha,\nBeta,\n")
     Path("sums.csv").write_text("total\n12\n")
     assert imported(*SUMS, "--unmeasured", "blank").status == 0
-    [only] = Release.from_netcdf("release.nc").measurements
-    assert only == Measured(Totals(only.query.frame), 12, DiscreteLaplace(2.0))
+    [only] = bdp.Release.from_netcdf("release.nc").measurements
+    assert only == bdp.Measured(bdp.Totals(only.query.frame), 12, bdp.noise.DiscreteLaplace(2.0))
     failed(imported(*LAW, *SUMS, "--unmeasured", "blank"), "noisy.csv: it holds no number, so it has no law")
 
 
@@ -272,7 +269,7 @@ def test_sums_that_were_not_published(imported):
     Path("sums.csv").write_text("county,total\nAlpha,12\nBeta,\nGamma,3\n")
     failed(imported(*LAW, *SUMS), "sums.csv: no number for county=Beta.", "--unmeasured 'county=Beta' for one")
     assert imported(*LAW, *SUMS, "--unmeasured", "county=Beta").status == 0
-    assert Release.from_netcdf("release.nc").measurements[1].unmeasured.tolist() == [False, True, False]
+    assert bdp.Release.from_netcdf("release.nc").measurements[1].unmeasured.tolist() == [False, True, False]
 
 
 def test_what_is_wrong_is_named(imported):
@@ -306,7 +303,7 @@ def test_data_and_noise_make_the_release_and_errors_are_one_line(run):
         result = run("import", f"{name}.csv", "--noise", "noise.json", "-o", f"{name}.nc")
         assert result.status == 0, result.err
         assert f"written to {name}.nc" in result.out
-        assert Release.from_netcdf(f"{name}.nc") == release
+        assert bdp.Release.from_netcdf(f"{name}.nc") == release
     EXAMPLES["lattice"]().to_csv("DATA.csv")
     noise = ("--noise", "DATA.noise.json")
     failed(run("import", "DATA.csv", "--noise", "none.json", "-o", "r.nc"), "there is no file 'none.json'")

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.measurements import Exact, Measured
-from bayesdp.noise import DiscreteGaussian
+import bayesdp as bdp
 from bayesdp.posterior import Posterior
-from bayesdp.queries import Identity, Totals
-from bayesdp.release import Release
 from bayesdp.summaries import summarise_table
 from tests.cli.conftest import failed
 
@@ -21,8 +18,8 @@ TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "
 
 
 def release():
-    noisy = Measured(Identity(TABLE), [11, np.nan, 5], DiscreteGaussian(2.0), unmeasured=["Cook"])
-    return Release.from_published(TABLE, [noisy], [Exact(Totals(TABLE, "state"), [30, 5])], simulated=True)
+    noisy = bdp.Measured(bdp.Identity(TABLE), [11, np.nan, 5], bdp.noise.DiscreteGaussian(2.0), unmeasured=["Cook"])
+    return bdp.Release.from_published(TABLE, [noisy], [bdp.Exact(bdp.Totals(TABLE, "state"), [30, 5])], simulated=True)
 
 
 def draws(chains=4, length=250):
@@ -56,7 +53,7 @@ def saved(run):
 
 def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_diagnostics():
     def summarised(x, prob=0.9):
-        return summarise_table(Posterior.of(tree(x)), Identity(TABLE), prob)
+        return summarise_table(Posterior.of(tree(x)), bdp.Identity(TABLE), prob)
 
     adams = np.random.default_rng(2).binomial(30, 0.1, draws().shape[:2])
     x = draws().copy(data=np.stack([adams, 30 - adams, np.full_like(adams, 5)], axis=-1))

@@ -10,7 +10,6 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.noise import DiscreteGaussian
 from bayesdp.posterior import Posterior
 from bayesdp.report.context import Context
 from bayesdp.report.published import law_tables, noise_sizes
@@ -22,7 +21,7 @@ from tests.registering import only_here
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class KeyedInReport(DiscreteGaussian):
+class KeyedInReport(bdp.noise.DiscreteGaussian):
     """Noise that belongs to the records of a cell."""
 
     name = "keyed-in-report"
@@ -40,7 +39,7 @@ def compared(converged=True):
     index = pd.MultiIndex.from_product([["x"], ["area=a"], names], names=["part", "label", "law"])
     table = pd.DataFrame(numbers | {"ess_bulk": 900.0, "rhat": 1.0}, index=index)
     verdict = xr.DataTree.from_dict({"diagnostics": xr.Dataset(attrs={"converged": int(converged)})})
-    laws = dict.fromkeys(names, DiscreteGaussian(sigma=2.0))
+    laws = dict.fromkeys(names, bdp.noise.DiscreteGaussian(sigma=2.0))
     return bdp.LawComparison(laws, table, 0.95, dict.fromkeys(names, verdict))
 
 
