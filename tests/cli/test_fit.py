@@ -60,8 +60,14 @@ def test_from_a_release_to_a_summary(released):
     assert [row.split()[0] for row in rows] == ["Alpha", "Beta", "Gamma"]  # published exactly: the margins by county
 
 
-def test_the_same_seed_gives_the_same_draws_and_force_replaces(released):
-    assert released("fit", "release.nc", *FEW, *OUT).status == 3
+def test_the_same_seed_gives_the_same_draws_force_replaces_and_a_run_too_short_to_tell_is_not_shouted_at(released):
+    result, summary = released("fit", "release.nc", *FEW, *OUT), released("summary", "posterior.nc")
+    assert (result.status, summary.status) == (3, 3)
+    assert "The same command with --draws " in result.err
+    assert " --resume goes on with these chains. Draw more (--draws, --chains), or look at the model" in result.err
+    assert "Too little to judge convergence, and nothing that speaks against it" in result.out
+    assert "Too little to judge" in summary.out
+    assert "!!" not in result.err + summary.err
     first = posterior()["posterior"]["x"]
     failed(released("fit", "release.nc", *FEW, *OUT), "'posterior.nc' exists already")
     assert released("fit", "release.nc", *FEW, *OUT, "--force", "--hyper", "shape=1").status == 3
@@ -93,16 +99,6 @@ def test_chains_that_have_not_converged_give_a_banner_and_status_3(released, mon
     assert told.lower().count("not converged") == 1 == (summary.out + summary.err).lower().count("not converged")
     assert "R-hat up to" in told
     assert "The worst of 6 beyond a limit: x[county=" in told
-
-
-def test_a_run_too_short_to_tell_is_not_shouted_at(released):
-    result, summary = released("fit", "release.nc", *FEW, *OUT), released("summary", "posterior.nc")
-    assert (result.status, summary.status) == (3, 3)
-    assert "The same command with --draws " in result.err
-    assert " --resume goes on with these chains. Draw more (--draws, --chains), or look at the model" in result.err
-    assert "Too little to judge convergence, and nothing that speaks against it" in result.out
-    assert "Too little to judge" in summary.out
-    assert "!!" not in result.err + summary.err
 
 
 def test_draws_are_saved_though_the_prior_cannot_be_drawn_from(released, monkeypatch):

@@ -22,11 +22,9 @@ def test_from_published_files_to_a_release(run):
     assert "law discrete-gaussian sigma=5" in result.out
     assert "written to release.nc" in result.out
     release = bdp.Release.from_netcdf("release.nc")
+    county, education = bdp.Margins(release.frame, ["county"]), bdp.Margins(release.frame, ["education"])
     assert release.measurements[0].law == bdp.noise.DiscreteGaussian(sigma=5.0)
-    assert release.exact == (
-        bdp.Exact(bdp.Margins(release.frame, ["county"]), [16, 30, 10]),
-        bdp.Exact(bdp.Margins(release.frame, ["education"]), [38, 18]),
-    )
+    assert release.exact == (bdp.Exact(county, [16, 30, 10]), bdp.Exact(education, [38, 18]))
     assert not release.simulated
     before = Path("release.nc").read_bytes()
     failed(run(*IMPORT, "release.nc"), "'release.nc' exists already", "--force")
@@ -85,7 +83,7 @@ def test_groups_and_wide_files(run):
     assert bdp.Release.from_netcdf("c.nc").dims == ("county", "education")
 
 
-def test_bad_input_is_one_line_and_status_2(run):
+def test_bad_input_is_one_line_and_status_2_and_what_a_methods_note_says_is_taken(run):
     for name, text, old, new in (
         ("few.csv", NOISY, "-2", "few"),
         ("large.csv", NOISY, "-2", "1e300"),
@@ -116,9 +114,6 @@ def test_bad_input_is_one_line_and_status_2(run):
     ):
         failed(run("import", table, "--exact", exact, "--law", own, "-o", "release.nc", *options.split()), *words)
         assert not Path("release.nc").exists()
-
-
-def test_what_a_methods_note_says(run):
     assert run(*WITH_MARGINS, "two-sided geometric epsilon=0.5 sensitivity=2").status == 0
     assert bdp.Release.from_netcdf("release.nc").measurements[0].law == bdp.noise.DiscreteLaplace(4.0)
     told = run("import", "--help").out
@@ -144,22 +139,18 @@ def test_numbers_that_were_clipped_or_rounded(run):
     failed(stated, "clipped.csv: postprocessing is 'clipped at zero'", "no longer follow the noise law")
 
 
-def test_a_confidential_table_is_released(run):
+def test_a_confidential_table_is_released_and_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
     result = run(*BOTH, "release.nc")
     assert result.status == 0, result.err
     assert "Privacy guarantee: pure differential privacy" in result.out
     assert "SIMULATED" not in result.out
     release = bdp.Release.from_netcdf("release.nc")
-    assert release.mechanism["mechanism"] == "lattice-laplace"
-    assert not release.simulated
+    assert (release.mechanism["mechanism"], release.simulated) == ("lattice-laplace", False)
     np.testing.assert_array_equal(release.values.sum("education"), [16, 30, 10])
-
-
-def test_a_seed_makes_a_simulated_release_that_can_be_repeated(run):
-    for name in ("release.nc", "again.nc"):
+    for name in ("one.nc", "two.nc"):
         assert run(*BOTH, name, "--seed", "3").status == 0
-    one, two = bdp.Release.from_netcdf("release.nc"), bdp.Release.from_netcdf("again.nc")
-    assert (one, (one.simulated, one.guarantee.simulated)) == (two, (True, True))
+    one, two = bdp.Release.from_netcdf("one.nc"), bdp.Release.from_netcdf("two.nc")
+    assert (one, one.simulated, one.guarantee.simulated) == (two, True, True)
 
 
 def test_bad_releases_and_usage_errors_are_one_line_too_and_help_has_an_example(run):
@@ -208,15 +199,14 @@ def imported(run):
 def test_margins_totals_and_a_second_table(imported):
     Path("sums.csv").write_text("county,education,total\nBeta,,31\nAlpha,,-1\nGamma,,11\n,High,20\n,Low,37\n,,55\n")
     Path("again.csv").write_text(NOISY.replace("14", "15"))
-    wider = ("--noisy", "again.csv", "--law", "discrete-gaussian sigma=9")
-    result = imported(*LAW, *SUMS, *wider, "--exact", "margins.csv")
+    result = imported(
+        *LAW, *SUMS, "--noisy", "again.csv", "--law", "discrete-gaussian sigma=9", "--exact", "margins.csv"
+    )
     assert result.status == 0, result.err
-    release = bdp.Release.from_netcdf("release.nc")
+    release, laplace = bdp.Release.from_netcdf("release.nc"), bdp.noise.DiscreteLaplace(2.0)
     frame = release.frame
-    laplace = bdp.noise.DiscreteLaplace(2.0)
-    cells = [[14, -2], [23, 9], [2, 6]]
     assert release.measurements == (
-        bdp.Measured(bdp.Identity(frame), cells, bdp.noise.DiscreteGaussian(5.0)),
+        bdp.Measured(bdp.Identity(frame), [[14, -2], [23, 9], [2, 6]], bdp.noise.DiscreteGaussian(5.0)),
         bdp.Measured(bdp.Margins(frame, ["county"]), [-1, 31, 11], laplace),
         bdp.Measured(bdp.Margins(frame, ["education"]), [37, 20], laplace),
         bdp.Measured(bdp.Totals(frame), 55, laplace),
@@ -232,9 +222,8 @@ def test_groups_of_the_table_label_other_files_too(imported):
     grouped = ("--group", "state=county", *LAW, *SUMS, "--noisy", "again.csv", *LAW)
     result = imported(*grouped)
     assert result.status == 0, result.err
-    frame = bdp.Release.from_netcdf("release.nc").frame
     _, sums, again = bdp.Release.from_netcdf("release.nc").measurements
-    assert sums == bdp.Measured(bdp.Totals(frame, "state"), [30, 5], bdp.noise.DiscreteLaplace(2.0))
+    assert sums == bdp.Measured(bdp.Totals(sums.query.frame, "state"), [30, 5], bdp.noise.DiscreteLaplace(2.0))
     np.testing.assert_array_equal(again.values, [3, 2, 1])
     Path("again.csv").write_text("county,state,count\nLake,IL,1\nCook,IL,2\nAdams,IL,3\n")
     failed(imported(*grouped), "again.csv, line 2, column 'state': state of county=Lake is 'IN', got 'IL'")
@@ -256,16 +245,14 @@ def test_wide_and_netcdf_tables(imported):
     failed(imported(*wide, "--noisy", "third.nc", *LAW), "third.nc", "'Omega'")
 
 
-def test_margins_alone_under_a_table_that_has_labels_only(imported):
+def test_margins_alone_under_a_table_that_has_labels_only_and_sums_that_were_not_published(imported):
     Path("noisy.csv").write_text("county,count\nAlpha,\nBeta,\n")
     Path("sums.csv").write_text("total\n12\n")
     assert imported(*SUMS, "--unmeasured", "blank").status == 0
     [only] = bdp.Release.from_netcdf("release.nc").measurements
     assert only == bdp.Measured(bdp.Totals(only.query.frame), 12, bdp.noise.DiscreteLaplace(2.0))
     failed(imported(*LAW, *SUMS, "--unmeasured", "blank"), "noisy.csv: it holds no number, so it has no law")
-
-
-def test_sums_that_were_not_published(imported):
+    Path("noisy.csv").write_text(NOISY)
     Path("sums.csv").write_text("county,total\nAlpha,12\nBeta,\nGamma,3\n")
     failed(imported(*LAW, *SUMS), "sums.csv: no number for county=Beta.", "--unmeasured 'county=Beta' for one")
     assert imported(*LAW, *SUMS, "--unmeasured", "county=Beta").status == 0

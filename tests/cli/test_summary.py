@@ -42,15 +42,6 @@ def tree(x=None, converged=1, **variables):
     })  # fmt: skip
 
 
-@pytest.fixture
-def saved(run):
-    def save(**kwargs):
-        tree(**kwargs).to_netcdf("posterior.nc", engine="h5netcdf")
-        return lambda *options: run("summary", "posterior.nc", *options)
-
-    return save
-
-
 def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_diagnostics():
     def summarised(x, prob=0.9):
         return summarise_table(Posterior.of(tree(x)), bdp.Identity(TABLE), prob)
@@ -67,9 +58,15 @@ def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_dia
     assert np.isnan(summarised(still).rhat).all()
 
 
-def test_table_csv_and_json(saved):
+def saved(run, **variables):
+    """A posterior in a file, and its summary with options."""
+    tree(**variables).to_netcdf("posterior.nc", engine="h5netcdf")
+    return lambda *options: run("summary", "posterior.nc", *options)
+
+
+def test_table_csv_and_json(run):
     """JSON is strict, and says what the interval is."""
-    summary = saved()
+    summary = saved(run)
     result = summary("--prob", "0.9")
     assert result.status == 0, result.err
     lines = result.out.splitlines()
@@ -94,9 +91,9 @@ def test_table_csv_and_json(saved):
     }  # fmt: skip
 
 
-def test_queries_and_counts_can_be_named(saved):
+def test_queries_and_counts_can_be_named(run):
     x = draws()
-    summary = saved(x=x, y=x + 1, rate=x * 0.5)
+    summary = saved(run, x=x, y=x + 1, rate=x * 0.5)
     assert "posterior of y" in summary("--var", "y").out
     failed(summary("--var", "beta1"), "there is no variable 'beta1' in the posterior; there are 'x', 'y', 'rate'")
     states = summary("--query", "totals:state").out
@@ -113,21 +110,11 @@ def test_queries_and_counts_can_be_named(saved):
         failed(summary("--prob", prob), "--prob")
 
 
-def test_chains_that_have_not_converged_give_a_banner_and_status_3(saved):
-    summary = saved(converged=0)
-    result = summary()
-    assert result.status == 3
-    assert "!!  Do not report these results. Draw more" in result.err
-    assert "R-hat up to 1.2" in result.out
-    assert "!!  Do not report these results. R-hat up to 1.2" in summary("--format", "csv").err
-    assert result.out == summary("--var", "x").out
-
-
-def test_parameters(saved):
+def test_parameters_and_files_that_are_no_posterior(run):
     x = draws()
     beta = xr.DataArray(x.values[..., 0] / 1000, dims=("chain", "draw"))
     effect = xr.DataArray(x.values / 10, dims=("chain", "draw", "county"), coords={"county": TABLE["county"]})
-    summary = saved(beta1=beta, effect=effect)
+    summary = saved(run, beta1=beta, effect=effect)
     assert "other variables: beta1, effect (--var NAME)" in summary().out
     lines = summary("--var", "beta1", "--prob", "0.9").out.splitlines()
     assert lines[0].startswith("posterior of beta1, 4 chains of 250 draws: mean, standard deviation, 90% equal-tailed")
@@ -140,16 +127,13 @@ def test_parameters(saved):
     np.testing.assert_allclose([row["mean"] for row in found["rows"]], [0.95, 2.05, 0.5])
     assert "counts" not in found
     failed(summary("--var", "beta1", "--query", "total"), "--query is about counts, and beta1 is none")
-
-
-def test_files_that_are_no_posterior(run):
     release().to_netcdf("release.nc")
     failed(run("summary", "release.nc"), "no posterior of bayesdp: the group 'posterior' is missing")
     failed(run("summary", "noisy.csv"), "no netCDF-4 file")
     failed(run("summary", "nothing.nc"), "there is no file 'nothing.nc'")
 
 
-def test_a_report_is_written_and_tells_the_status(run):
+def test_a_report_is_written_and_the_status_tells_of_convergence(run):
     """The page itself has its own tests."""
     Path("truth.csv").write_text("county,count\nAdams,10\nCook,20\nLake,5\n")
     for converged, status in ((1, 0), (0, 3)):
@@ -164,6 +148,12 @@ def test_a_report_is_written_and_tells_the_status(run):
         assert "Counties &lt;1&gt;" in Path("report.html").read_text()
         assert ("Do not report these results. R-hat up to 1.2" in result.err) is (status == 3)
         failed(run("report", "posterior.nc", "-o", "report.html"), "exists already")
+    result = run("summary", "posterior.nc")  # that has not converged
+    assert result.status == 3
+    assert "!!  Do not report these results. Draw more" in result.err
+    assert "R-hat up to 1.2" in result.out
+    assert "!!  Do not report these results. R-hat up to 1.2" in run("summary", "posterior.nc", "--format", "csv").err
+    assert result.out == run("summary", "posterior.nc", "--var", "x").out
     for arguments, words in (
         ("missing.nc -o r.html", "there is no file 'missing.nc'"),
         ("noisy.csv -o r.html", "no netCDF-4 file"),

@@ -15,10 +15,7 @@ from bayesdp.posterior import Posterior, summarise_draws
 from bayesdp.privacy import approximate_dp, gaussian_dp, tensor_product
 from tests.plots.trees import FRAME, TRUTH, release, tree
 
-
-@pytest.fixture(scope="module")
-def posterior():
-    return tree()
+POSTERIOR = tree()
 
 
 def _line(figure, label):
@@ -30,9 +27,9 @@ def _texts(figure):
     return "\n".join(own.get_text() for own in figure.findobj(Text))
 
 
-def test_intervals_show_mean_quantiles_release_and_truth(posterior):
-    figure = plots.intervals(posterior, prob=0.9, truth=TRUTH)
-    draws = posterior["posterior"]["x"].values.reshape(-1, 12)
+def test_intervals_show_mean_quantiles_release_and_truth():
+    figure = plots.intervals(POSTERIOR, prob=0.9, truth=TRUTH)
+    draws = POSTERIOR["posterior"]["x"].values.reshape(-1, 12)
     free = np.array([True, True, False] * 4)
     mean, rows = _line(figure, "posterior mean")
     np.testing.assert_allclose(mean, draws.mean(axis=0)[free])
@@ -46,25 +43,25 @@ def test_intervals_show_mean_quantiles_release_and_truth(posterior):
     assert "90% equal-tailed interval" in _texts(figure)
 
 
-def test_intervals_are_paged_say_which_cells_they_show_and_may_be_relative(posterior, monkeypatch):
-    assert "cells 6 to 10 of 12" in _texts(plots.intervals(posterior, limit=5, page=2))
-    assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(posterior, limit=5))
+def test_intervals_are_paged_say_which_cells_they_show_and_may_be_relative(monkeypatch):
+    assert "cells 6 to 10 of 12" in _texts(plots.intervals(POSTERIOR, limit=5, page=2))
+    assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(POSTERIOR, limit=5))
     with pytest.raises(ValueError, match="page must be at most 3"):
-        plots.intervals(posterior, limit=5, page=4)
+        plots.intervals(POSTERIOR, limit=5, page=4)
     monkeypatch.setattr("bayesdp.plots.cells._INVISIBLE", 0.0)  # too short, all of them
-    figure = plots.intervals(posterior)
+    figure = plots.intervals(POSTERIOR)
     np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], 0)
     assert "minus published" in figure.axes[0].get_xlabel()
 
 
-def test_heatmaps_write_the_mean_and_mark_determined_cells(posterior):
-    mean = posterior["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
-    written = [own.get_text() for own in plots.heatmaps(posterior).axes[0].texts]
+def test_heatmaps_write_the_mean_and_mark_determined_cells():
+    mean = POSTERIOR["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
+    written = [own.get_text() for own in plots.heatmaps(POSTERIOR).axes[0].texts]
     assert written[:3] == [f"{mean[0, 0]:,.1f}", f"{mean[0, 1]:,.1f}", "= 0"]
-    turned = plots.heatmaps(posterior, dims=("education", "county"))
+    turned = plots.heatmaps(POSTERIOR, dims=("education", "county"))
     assert [own.get_text() for own in turned.axes[0].texts][1] == f"{mean[1, 0]:,.1f}"
     with pytest.raises(ValueError, match="dims must be two dimensions"):
-        plots.heatmaps(posterior, dims=("county", "race"))
+        plots.heatmaps(POSTERIOR, dims=("county", "race"))
 
 
 def test_noise_law_shows_mass_or_density_and_standard_deviation():
@@ -107,9 +104,9 @@ def test_noise_of_the_projected_gaussian_is_its_marginal_and_without_a_formula_i
     assert scale.sd[0] == pytest.approx(np.sqrt((drawn**2).mean()), rel=0.15)
 
 
-def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior):
+def test_ranks_leave_determined_cells_out_and_close_their_figure():
     before = plt.get_fignums()
-    figure = plots.ranks(posterior, quantities=12)
+    figure = plots.ranks(POSTERIOR, quantities=12)
     assert plt.get_fignums() == before
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert len(titles) == 9  # 8 free cells and the rate
@@ -118,18 +115,18 @@ def test_ranks_leave_determined_cells_out_and_close_their_figure(posterior):
     assert plots.ranks(tree(chains=1)) is None
 
 
-def test_prior_predictive_interval_is_that_of_the_draws(posterior):
-    figure = plots.prior_predictive(posterior, prob=0.8)
-    draws = posterior["prior_predictive"]["noisy"].values.reshape(-1, 12)
+def test_prior_predictive_interval_is_that_of_the_draws():
+    figure = plots.prior_predictive(POSTERIOR, prob=0.8)
+    draws = POSTERIOR["prior_predictive"]["noisy"].values.reshape(-1, 12)
     ends = np.quantile(draws, [0.1, 0.9], axis=0, method="inverted_cdf")
     (segments,) = [own.get_segments() for own in figure.axes[0].collections]
     np.testing.assert_allclose([[own[0][0], own[1][0]] for own in segments], ends.T)
     assert plots.prior_predictive(tree(prior=False)) is None
 
 
-def test_any_label_can_be_drawn(posterior, tmp_path):
+def test_any_label_can_be_drawn(tmp_path):
     for draw in (plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive):
-        figure = draw(posterior)
+        figure = draw(POSTERIOR)
         figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
     shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
     assert shown["image/png"].startswith(b"\x89PNG")
@@ -142,13 +139,13 @@ def test_many_columns_are_summarised_in_pieces():
     np.testing.assert_allclose(own.sd, draws.std(axis=0))
 
 
-def test_what_is_no_posterior_is_refused(posterior):
+def test_what_is_no_posterior_is_refused():
     with pytest.raises(TypeError, match="DataTree"):
         Posterior.of({})
     with pytest.raises(ValueError, match="lacks the group 'release'"):
-        Posterior.of(xr.DataTree.from_dict({"posterior": posterior["posterior"].to_dataset()}))
-    broken = posterior.copy(deep=True)
-    broken["posterior"] = xr.DataTree(posterior["posterior"].to_dataset()[["rate"]])
+        Posterior.of(xr.DataTree.from_dict({"posterior": POSTERIOR["posterior"].to_dataset()}))
+    broken = POSTERIOR.copy(deep=True)
+    broken["posterior"] = xr.DataTree(POSTERIOR["posterior"].to_dataset()[["rate"]])
     with pytest.raises(ValueError, match="counts that its release is about: they were not recorded"):
         Posterior.of(broken)
 

@@ -47,14 +47,12 @@ class _Reader(HTMLParser):
             self.rows[-1][-1] += data
 
 
-@pytest.fixture(scope="module")
-def posterior():
-    return tree()
+POSTERIOR = tree()
 
 
 @pytest.fixture(scope="module")
-def text(posterior):
-    return painted(posterior, prob=0.9, truth=TRUTH)
+def text():
+    return painted(POSTERIOR, prob=0.9, truth=TRUTH)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +66,8 @@ def _csv(reader, name):
     return list(csv.DictReader(io.StringIO(base64.b64decode(link.partition("base64,")[2]).decode(), newline="")))
 
 
-def test_numbers_of_the_cells_and_totals_are_those_of_numpy(posterior, reader):
-    draws = posterior["posterior"]["x"].values.reshape(-1, 12)
+def test_numbers_of_the_cells_and_totals_are_those_of_numpy(reader):
+    draws = POSTERIOR["posterior"]["x"].values.reshape(-1, 12)
     lower, upper = np.quantile(draws, [0.05, 0.95], axis=0, method="inverted_cdf")
     rows = _csv(reader, "cells.csv")
     assert [row["county"] for row in rows] == [county for county in COUNTY for _ in range(3)]
@@ -81,7 +79,7 @@ def test_numbers_of_the_cells_and_totals_are_those_of_numpy(posterior, reader):
     assert ["Alpha", "Low", f"{published}", "5", mean, sd, f"{lower[0]:.0f} to {upper[0]:.0f}", ""] in reader.rows
     # Totals, exact and free.
     assert ["Low", "23", "21", "23", "23.0", "0.00", "23 to 23"] in reader.rows
-    draws = posterior["posterior"]["x"].values.sum(axis=-1).reshape(-1, 4)
+    draws = POSTERIOR["posterior"]["x"].values.sum(axis=-1).reshape(-1, 4)
     rows = _csv(reader, "totals-2.csv")
     assert [row["county"] for row in rows] == COUNTY
     np.testing.assert_allclose([float(row["mean"]) for row in rows], draws.mean(axis=0))
@@ -171,17 +169,17 @@ def test_distance_of_prior_and_posterior():
     assert same_as_prior(distance, ratio, np.zeros(3, dtype=bool)).tolist() == [True, False, False]
 
 
-def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(posterior, tmp_path):
+def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(tmp_path):
     path = tmp_path / "report.html"
     for options, message in (({"prob": 1.5}, "prob"), ({"truth": TRUTH[:2]}, "truth")):
         with pytest.raises(ValueError, match=message):
-            report(posterior, path, **options)
+            report(POSTERIOR, path, **options)
     assert list(tmp_path.iterdir()) == []
     path.write_text("mine")
     with pytest.raises(FileExistsError, match="exists already"):
-        report(posterior, path)
+        report(POSTERIOR, path)
     assert path.read_text() == "mine"
-    assert report(posterior, path, title="A <b> title", overwrite=True) == path
+    assert report(POSTERIOR, path, title="A <b> title", overwrite=True) == path
     assert "<title>A &lt;b&gt; title</title>" in path.read_text(encoding="utf-8")
     assert list(tmp_path.iterdir()) == [path]
 
