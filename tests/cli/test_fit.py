@@ -303,7 +303,9 @@ def test_releases_that_do_not_fit_together(run):
         ("a.nc ./a.nc", COUNTY, 20, "./a.nc is given twice"),
         ("a.nc copy.nc", COUNTY, 20, "copy.nc is a.nc again", "counted twice"),
     ):
-        bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)]).to_netcdf("b.nc")
+        bdp.Release.from_published(labels, exact=[bdp.Exact(bdp.Totals(labels), total)]).to_netcdf(
+            "b.nc", overwrite=True
+        )
         failed(run("fit", *first.split(), "b.nc", *FEW, "-o", "p.nc"), *words)
         assert not Path("p.nc").exists()
 

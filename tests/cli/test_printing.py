@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,21 +64,18 @@ def test_what_is_only_printed_is_a_failure(monkeypatch):
             show("Älpha")  # `| head` is none
 
 
-def test_standard_error_that_is_full_or_closed_changes_nothing(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stderr", Full(errno.ENOSPC))
-    announce("a.nc", "written to a.nc")
-    say("nobody hears")
-    monkeypatch.setattr(sys, "stderr", None)
-    say("nor into standard output")
-    assert capsys.readouterr().out == "written to a.nc\n"
-
-
-def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys):
+def test_standard_error_that_is_full_or_closed_changes_nothing_and_another_broken_pipe_is_a_failure(
+    monkeypatch, capsys
+):
     """Such as that to a worker that died."""
-
-    def broken(args):
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Full(errno.ENOSPC))
+        announce("a.nc", "written to a.nc")
+        say("nobody hears")
+        patch.setattr(sys, "stderr", None)
+        say("nor into standard output")
+    assert capsys.readouterr().out == "written to a.nc\n"
+    broken = Mock(side_effect=BrokenPipeError(errno.EPIPE, "Broken pipe"))
     assert run_safely(broken, type("Arguments", (), {"command": "fit"})) == 2
     assert capsys.readouterr().err == "bayesdp fit: error: [Errno 32] Broken pipe\n"
 

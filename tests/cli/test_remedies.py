@@ -1,8 +1,4 @@
-"""What ``bayesdp import`` says of a file that is not quite right: row, column, and a remedy that works when it is followed.
-
-Each test writes a file with a mistake, reads the remedy from the message, does what it says to the letter, and looks at the
-release that comes out.
-"""
+"""What ``bayesdp import`` says of a file that is not quite right: row, column, and a remedy that works when it is followed."""
 
 import re
 from pathlib import Path
@@ -131,7 +127,7 @@ def test_empty_fields(imported):
     assert "'county=Alpha, education=Low'" in misspelt
 
 
-def test_files_of_exact_values(imported):
+def test_files_of_exact_values_and_confidential_tables(imported, run):
     exact = ("--exact", "margins.csv")
     Path("margins.csv").write_text("county,pop,total\nAlpha,9,16\nBeta,9,30\nGamma,9,10\n")
     message = imported(NOISY, *exact)
@@ -144,9 +140,6 @@ def test_files_of_exact_values(imported):
     assert "leave all lines of its margin out" in message
     Path("margins.csv").write_text("county,education,total\n,Low,38\n,High,18\n")
     assert imported(NOISY, *exact) == CELLS
-
-
-def test_a_confidential_table_can_have_columns_too_many(run):
     Path("table.csv").write_text("county,education,count,pop\nA,Low,3,50\nA,High,4,51\nB,Low,5,52\nB,High,6,53\n")
     assert "--ignore pop" in run(*RELEASE, "-o", "r.nc").err
     assert run(*RELEASE, "-o", "r.nc", "--ignore", "pop").status == 0

@@ -1,8 +1,4 @@
-"""A disk that is short, for every output: an error that names the file, nothing left behind, the old output as it was.
-
-The system's limit on the length of files stands for the full disk: a write beyond it is an error (EFBIG). What is sampled is made
-up. Before, a netCDF file ended in a segmentation fault.
-"""
+"""A disk that is short, for every output: an error that names the file, nothing left behind, the old output as it was."""
 
 import os
 import tempfile
@@ -21,7 +17,6 @@ from bayesdp.report import page as pages
 from tests.cli.conftest import IMPORT, RELEASE
 from tests.test_caches import files_of_at_most
 
-SQUARE = "sex,code,count\nmen,1,12\nmen,2,30\nwomen,1,25\nwomen,2,17\n"
 MARGINS = "--invariant margins:sex --invariant margins:code --mechanism lattice-laplace --epsilon 1 --seed 1".split()
 CALIBRATE = ("calibrate", "model.py", "-o", "sbc.nc")
 
@@ -59,12 +54,13 @@ def made_up(released, tmp_path, monkeypatch):
     ):
         monkeypatch.setattr(place, name, own)
     Path("model.py").write_text("def simulate(rng): ...\ndef build_model(release): ...\n")
-    Path("square.csv").write_text(SQUARE)
+    Path("square.csv").write_text("sex,code,count\nmen,1,12\nmen,2,30\nwomen,1,25\nwomen,2,17\n")
     assert released("release", "square.csv", *MARGINS, "-o", "square.nc").status == 0
     return released
 
 
 def test_a_disk_that_is_short(made_up):
+    """The system's limit on the length of files stands for the full disk: a write beyond it is an error (EFBIG)."""
     for command, output, room in (
         ((*IMPORT, "release.nc"), "release.nc", 4000),
         ((*IMPORT, "release.csv"), "release.noise.json", 500),

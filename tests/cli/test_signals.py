@@ -3,8 +3,8 @@
 import os
 import pty
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,8 +27,7 @@ def test_only_the_command_line_takes_them_and_gives_them_back(foreground):
             assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
         assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
         assert signal.getsignal(signal.SIGTERM) is interrupt
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
     assert received.handed_over == ()
     with handled(lambda number: None) as taken:
         assert taken
@@ -42,19 +41,16 @@ def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(foregrou
         assert received.handed_over == (signal.SIGTERM,)
         noted = []
         with handled(noted.append):
-            for name in ("SIGHUP", "SIGINT", "SIGTERM"):
-                signal.raise_signal(signal.Signals[name])
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
         assert noted == [signal.SIGTERM]
 
     def elsewhere():
         with terminating_signals(), deferred():
-            found.append(signal.getsignal(signal.SIGTERM))
+            return signal.getsignal(signal.SIGTERM)
 
-    found: list[object] = []
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert found == [signal.SIG_DFL]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(elsewhere).result() is signal.SIG_DFL
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

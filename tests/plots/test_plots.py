@@ -90,11 +90,8 @@ def test_noise_of_the_projected_gaussian_is_its_marginal_and_without_a_formula_i
     own = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(bdp.Totals(FRAME), 48)])
     np.testing.assert_allclose(noise_scale(own.measurements[0]).sd, 2.0 * np.sqrt(1 - 1 / 12))
     # 2x2 moves of a 2x2 table have a closed form: the simulated size of a 3x3 one is compared with direct draws.
-    frame = {"a": list("rst"), "b": list("uvw")}
-    margins = bdp.Margins(frame, ["a"], ["b"])
-    table = np.full((3, 3), 5)
-    law = bdp.noise.LatticeLaplace(epsilon=0.5)
-    noisy = bdp.Measured(bdp.Identity(frame), table, law)
+    frame, table, law = {"a": list("rst"), "b": list("uvw")}, np.full((3, 3), 5), bdp.noise.LatticeLaplace(epsilon=0.5)
+    noisy, margins = bdp.Measured(bdp.Identity(frame), table, law), bdp.Margins(frame, ["a"], ["b"])
     own = bdp.Release.from_published(frame, [noisy], [bdp.Exact(margins, margins.apply(table))])
     scale = noise_scale(own.measurements[0])
     assert scale.exchangeable
@@ -104,7 +101,7 @@ def test_noise_of_the_projected_gaussian_is_its_marginal_and_without_a_formula_i
     assert scale.sd[0] == pytest.approx(np.sqrt((drawn**2).mean()), rel=0.15)
 
 
-def test_ranks_leave_determined_cells_out_and_close_their_figure():
+def test_ranks_leave_determined_cells_out_and_the_prior_predictive_interval_is_that_of_the_draws():
     before = plt.get_fignums()
     figure = plots.ranks(POSTERIOR, quantities=12)
     assert plt.get_fignums() == before
@@ -113,9 +110,6 @@ def test_ranks_leave_determined_cells_out_and_close_their_figure():
     assert not any("None" in title for title in titles)
     assert "x: 5\\$ & more · Low" in titles  # escaped once
     assert plots.ranks(tree(chains=1)) is None
-
-
-def test_prior_predictive_interval_is_that_of_the_draws():
     figure = plots.prior_predictive(POSTERIOR, prob=0.8)
     draws = POSTERIOR["prior_predictive"]["noisy"].values.reshape(-1, 12)
     ends = np.quantile(draws, [0.1, 0.9], axis=0, method="inverted_cdf")
@@ -132,22 +126,20 @@ def test_any_label_can_be_drawn(tmp_path):
     assert shown["image/png"].startswith(b"\x89PNG")
 
 
-def test_many_columns_are_summarised_in_pieces():
+def test_many_columns_are_summarised_in_pieces_and_what_is_no_posterior_is_refused():
     draws = np.random.default_rng(1).integers(0, 50, (40, 1100))
     own = summarise_draws(draws, 0.5)
     np.testing.assert_array_equal(own.upper, np.quantile(draws, 0.75, axis=0, method="inverted_cdf"))
     np.testing.assert_allclose(own.sd, draws.std(axis=0))
-
-
-def test_what_is_no_posterior_is_refused():
-    with pytest.raises(TypeError, match="DataTree"):
-        Posterior.of({})
-    with pytest.raises(ValueError, match="lacks the group 'release'"):
-        Posterior.of(xr.DataTree.from_dict({"posterior": POSTERIOR["posterior"].to_dataset()}))
-    broken = POSTERIOR.copy(deep=True)
-    broken["posterior"] = xr.DataTree(POSTERIOR["posterior"].to_dataset()[["rate"]])
-    with pytest.raises(ValueError, match="counts that its release is about: they were not recorded"):
-        Posterior.of(broken)
+    values, broken = POSTERIOR["posterior"].to_dataset(), POSTERIOR.copy(deep=True)
+    broken["posterior"] = xr.DataTree(values[["rate"]])
+    for given, error, message in (
+        ({}, TypeError, "DataTree"),
+        (xr.DataTree.from_dict({"posterior": values}), ValueError, "lacks the group 'release'"),
+        (broken, ValueError, "counts that its release is about: they were not recorded"),
+    ):
+        with pytest.raises(error, match=message):
+            Posterior.of(given)
 
 
 def test_lines_are_the_functions():
@@ -162,7 +154,6 @@ def test_lines_are_the_functions():
     kink = np.asarray(lines[0].get_xdata(), dtype=np.float64) - 1.0 / (1.0 + np.e)
     assert np.min(np.abs(kink)) < 1e-15  # it is drawn
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("type I error", "smallest type II error")
-
     for given, error, message in (
         ([gaussian_dp(1.0)], TypeError, "curves must be a mapping"),
         ({}, ValueError, "at least one"),

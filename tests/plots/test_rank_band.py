@@ -55,16 +55,11 @@ def test_chains_that_agree_seldom_leave_the_band(chains, rho, counts):
     assert found <= 7
 
 
-def test_disagreement_does_not_widen_the_band():
+def test_disagreement_does_not_widen_the_band_and_a_shifted_chain_is_seen_in_the_picture_of_two():
     rng = np.random.default_rng(5)
     draws = _chains(rng, 2, 400, 0.0)
-    apart = draws + np.array([[0.0], [3.0]])
-    assert effective_draws(_fractional(apart, rng)) > 250
-    stuck = np.stack([draws[0], np.full(400, 9.0)])
-    assert _left(rng, stuck)
-
-
-def test_a_shifted_chain_is_seen_in_the_picture_of_two_chains():
+    assert effective_draws(_fractional(draws + np.array([[0.0], [3.0]]), rng)) > 250
+    assert _left(rng, np.stack([draws[0], np.full(400, 9.0)]))  # one is stuck
     own = tree(draws=400, prior=False)
     assert not any("✗" in axes.get_title(loc="left") for axes in plots.ranks(own).axes)
     rate = own["posterior"]["rate"].copy()
