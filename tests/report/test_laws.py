@@ -56,9 +56,7 @@ def test_the_section_says_that_there_is_no_single_number_and_its_tables_have_the
     assert (own["Quantity"], float(own["spread"]), float(own["spread_in_sd"])) == ("x: area=a", 1.5, 1.5)
     assert (float(own["lower"]), float(own["upper"])) == (6.0, 14.0)
     assert [row["Law"] for row in csv.DictReader(io.StringIO(rows.to_csv()))] == ["V = 1", "V < 9"]
-
-
-def test_a_law_that_is_often_secret_gets_a_word_of_advice():
+    # A law that is often secret gets a word of advice.
     cells = bdp.Measured(CELLS, release().values.values, KeyedInReport(sigma=2.0))
     told = page(tree(bdp.Release(release().frame, (cells,), release().exact)))
     assert "The numbers above hold if keyed-in-report sigma=2 is the law" in told

@@ -147,16 +147,21 @@ def test_too_little_to_judge_is_a_calm_banner_and_bad_chains_a_red_one():
     assert "Convergence was not assessed." in page(own)
 
 
-def test_cells_that_no_number_involves_are_listed():
+def test_cells_that_no_number_involves_are_listed_and_the_methods_paragraph_names_a_plain_law():
     noisy, law = TRUTH + np.where(np.arange(12).reshape(4, 3) == 1, np.nan, 0.0), bdp.noise.DiscreteGaussian(sigma=2.0)
     measured = bdp.Measured(bdp.Identity(FRAME), noisy, law, unmeasured=[("Alpha", "High")])
     exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
     told = page(tree(bdp.Release.from_published(FRAME, [measured], [exact])))
     assert "No noisy number was published that involves 1 free cell." in told
     assert "1 answer was not published." in told
+    for law, words in (
+        (bdp.noise.Laplace(epsilon=0.5, sensitivity=2.0), "laplace b=4"),
+        (bdp.noise.Gaussian(2.5), "gaussian sigma=2.5"),
+    ):
+        assert f"noise law {words}. Published exactly" in page(tree(release(law=law)))
 
 
-def test_distance_of_prior_and_posterior():
+def test_distance_of_prior_and_posterior_and_long_tables_are_folded_and_complete_in_the_csv():
     rng = np.random.default_rng(2)
     prior = rng.normal(size=(500, 3))
     posterior = np.stack([rng.normal(size=400), rng.normal(0, 0.1, 400), rng.normal(9, 1, 400)], axis=1)
@@ -167,6 +172,13 @@ def test_distance_of_prior_and_posterior():
     assert distance[2] == 1.0
     ratio = posterior.std(axis=0) / prior.std(axis=0)
     assert same_as_prior(distance, ratio, np.zeros(3, dtype=bool)).tolist() == [True, False, False]
+    table = Table("Many", [Column("n", list(range(1500)))], "n.csv")
+    told = _Reader(table.to_html())
+    assert [row[0] for row in told.rows if row[0] != "n"] == [str(n) for n in range(1000)]
+    assert "details" in told.tags
+    assert len(table.to_csv().splitlines()) == 1501
+    assert element("img", alt='"><script>') == '<img alt="&quot;&gt;&lt;script&gt;">'
+    assert items(["<"] * 20, what="cells").count("<li>&lt;</li>") == 20
 
 
 def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_arguments(tmp_path):
@@ -182,21 +194,3 @@ def test_a_file_is_written_once_unless_told_otherwise_and_never_for_bad_argument
     assert report(POSTERIOR, path, title="A <b> title", overwrite=True) == path
     assert "<title>A &lt;b&gt; title</title>" in path.read_text(encoding="utf-8")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_long_tables_are_folded_and_complete_in_the_csv():
-    table = Table("Many", [Column("n", list(range(1500)))], "n.csv")
-    told = _Reader(table.to_html())
-    assert [row[0] for row in told.rows if row[0] != "n"] == [str(n) for n in range(1000)]
-    assert "details" in told.tags
-    assert len(table.to_csv().splitlines()) == 1501
-    assert element("img", alt='"><script>') == '<img alt="&quot;&gt;&lt;script&gt;">'
-    assert items(["<"] * 20, what="cells").count("<li>&lt;</li>") == 20
-
-
-def test_the_methods_paragraph_names_a_plain_law():
-    for law, words in (
-        (bdp.noise.Laplace(epsilon=0.5, sensitivity=2.0), "laplace b=4"),
-        (bdp.noise.Gaussian(2.5), "gaussian sigma=2.5"),
-    ):
-        assert f"noise law {words}. Published exactly" in page(tree(release(law=law)))

@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 import xarray as xr
 
@@ -45,7 +46,8 @@ def posterior():
         bdp.observe(TWO, people)
         pm.Normal("survey", rate, 1.0, observed=np.array([4.0, 5.0]))
         pm.Potential("pull", -((rate - 5.0) ** 2))
-        tree = bdp.sample(draws=60, tune=60, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+        with pytensor.config.change_flags(mode="FAST_COMPILE"):  # by Python: compilation takes longer
+            tree = bdp.sample(draws=60, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
         # Without the Potential, of which PyMC warns; the draws are compared with nothing here.
         with pytest.warns(UserWarning, match="Potentials"):
             bdp.inference.add_prior_predictive(tree, model, draws=20, random_seed=1)
@@ -114,7 +116,7 @@ def test_a_model_without_parameters_or_noise_claims_neither():
     assert "Grand total: 5" not in told
 
 
-def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior):
+def test_numbers_that_were_replaced_are_not_those_of_a_release_and_truth_is_by_name(posterior):
     own = posterior.copy()
     del own["release_2"]  # what `annotate` leaves out after pm.set_data
     told = _words(page(own), "methods")
@@ -122,6 +124,13 @@ def test_numbers_that_were_replaced_are_not_those_of_a_release(posterior):
     assert "likelihoods of its author: survey." in told
     del own["release"]
     assert [fit.name for fit in PosteriorModel.checked(own).published_tables()] == ["died"]
+    for truth, message in (
+        (NOISY, "truth must say which of the tables people, died it is"),
+        ({"x": NOISY}, "truth must be about tables of the posterior, people, died; got x"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            page(posterior, truth=truth)
+    assert "contains the confidential table" in page(posterior, truth={"died": [5, 1, 8]})
 
 
 def test_the_result_comes_first(posterior, text):
@@ -176,13 +185,3 @@ def test_pictures_are_of_the_table_and_the_release_that_were_asked_for(posterior
     assert len(plots.intervals(posterior, var="died").axes[0].get_yticklabels()) == 3
     with pytest.raises(ValueError, match="measurement must be from 0 to 2, got 3"):
         plots.noise_law(posterior, measurement=3)
-
-
-def test_truth_of_several_tables_is_by_name(posterior):
-    for truth, message in (
-        (NOISY, "truth must say which of the tables people, died it is"),
-        ({"x": NOISY}, "truth must be about tables of the posterior, people, died; got x"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            page(posterior, truth=truth)
-    assert "contains the confidential table" in page(posterior, truth={"died": [5, 1, 8]})

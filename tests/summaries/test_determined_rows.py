@@ -51,18 +51,12 @@ def _marked(table, values):
     assert table.loc[free, "sd"].notna().all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts"), [("drawn", ("x by leaf", "x by county", "x")), ("streamed", ("leaves", "counties", "cells"))]
-)
-def test_of_a_posterior(request, kind, parts):
-    table = bdp.summary(request.getfixturevalue(kind))
+def test_of_a_posterior_and_each_part(drawn, streamed):
     expected = ({"leaf=a": 7}, {"county=u": 7, "county=v": 16}, {"leaf=a, k=x": 3, "leaf=a, k=y": 4})
-    for part, values in zip(parts, expected, strict=True):
-        _marked(table.loc[part], values)
-
-
-def test_of_each_part(release):
-    parts, top = split(release, "county")
+    for tree, parts in ((drawn, ("x by leaf", "x by county", "x")), (streamed, ("leaves", "counties", "cells"))):
+        for part, values in zip(parts, expected, strict=True):
+            _marked(bdp.summary(tree).loc[part], values)
+    parts, top = split(RELEASE, "county")
     record = {"record_parts": lambda frame: {"leaves": bdp.Totals(frame, "leaf")}}
     tree = bdp.fit_parts(parts, PRIOR, top=top, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True, **record)
     _marked(bdp.summary(tree["parts/u"]).loc["leaves"], {"leaf=a": 7})
