@@ -1,18 +1,22 @@
-"""Runs of the command line that a signal hits at a chosen place; run as a script, which reads jobs and writes what became of them.
+"""Runs of the command line that a signal hits at a chosen place, or that find little room; a script that reads and does jobs.
 
 Importing PyMC and compiling takes longer than the runs: so one process does that once, and forks a process for each run.
 In it a function of the package (or of the standard library) is replaced by one that first sends a signal: to the whole
-session, as a terminal or a scheduler does; SIGKILL to the main process alone.
+session, as a terminal or a scheduler does; SIGKILL to the main process alone. Or files may have so many bytes only (EFBIG).
 """
 
+import errno
 import functools
+import gc
 import importlib
 import itertools
 import json
 import multiprocessing.util
 import os
+import resource
 import select
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -39,22 +43,41 @@ WAIT, ORPHANS = 120.0, 15.0
 
 
 class Job(NamedTuple):
-    """One run: a command, a folder to run in, and where to send which signal."""
+    """One run: a command, a folder to run in, and where to send which signal; or bytes of a file, files of the journal, their pace."""
 
     command: list[str]
-    folder: str
-    place: str
-    signal: str
+    folder: str = ""
+    place: str = ""
+    signal: str = ""
+    limit: int = 0
+    files: int = 0
+    seconds: float = 5.0
 
 
 class Ended(NamedTuple):
-    """What became of it: the status (negative for a signal), its output, and processes of its session that are left."""
+    """What became of it: the status (negative for a signal), its output, and processes of its session and files that are left."""
 
     status: int
     out: str
     err: str
     closed: bool
     left: list[str]
+    names: list[str]
+
+
+def done(folder, files, warm_up, jobs):
+    """Do all jobs in one process and its forks, each in a folder of its own, with links to what is there after the first commands."""
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    placed = [job._replace(folder=str(folder / (job.folder or f"job{i}"))) for i, job in enumerate(jobs)]
+    script = subprocess.run(
+        [sys.executable, "-m", "tests.cli.kills"],
+        input=json.dumps({"folder": str(folder), "warm_up": warm_up, "jobs": placed}),
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert script.returncode == 0, script.stderr
+    lines = script.stdout.splitlines()
+    return [(job, Ended(*json.loads(line))) for job, line in zip(placed, lines, strict=True)]
 
 
 def _replace(job):
@@ -76,16 +99,30 @@ def _replace(job):
 
 def _run(job):
     """In the process of a run."""
-    from bayesdp.cli import main
+    from bayesdp.cli import main as command_line
+    from bayesdp.inference.runs import journal, recorded
 
     os.chdir(job.folder)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background of a shell
-    _replace(job)
-    status = main(job.command)
+    if job.place:
+        _replace(job)
+    if job.limit:
+        write, recorded.SECONDS = journal.write_arrays, job.seconds
+
+        def full(file, arrays):
+            if len(list(file.parent.glob("chain-*.npz"))) >= job.files:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            write(file, arrays)
+
+        journal.write_arrays = full
+        resource.setrlimit(resource.RLIMIT_FSIZE, (job.limit, job.limit))
+    status = command_line(job.command)
     sys.stdout.flush()
     sys.stderr.flush()
+    if job.limit:
+        sys.exit(status)  # to the very end of the interpreter
     multiprocessing.util._exit_function()
     os._exit(status)
 
@@ -114,7 +151,7 @@ def _follow(job):
         os.close(reads)
         try:
             _run(job)
-        finally:
+        except Exception:
             os._exit(99)
     os.close(writes)
     deadline = time.monotonic() + WAIT
@@ -135,11 +172,15 @@ def _follow(job):
         os.killpg(child, signal.SIGKILL)
     err = Path(job.folder, "stderr").read_text()
     Path(job.folder, "stderr").unlink()
-    return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left)
+    names = [
+        str(own.relative_to(job.folder))
+        for own in (*Path(job.folder).glob("out*"), *Path(job.folder).glob("out*/chain*"))
+    ]
+    return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left, sorted(names))
 
 
 def main():
-    """Warm up with the first command line, then do the jobs of the rest, and write what became of each as a line of JSON."""
+    """Warm up with the first command lines, then do the jobs, and write what became of each as a line of JSON."""
     from bayesdp.cli import main as command_line
 
     given = json.load(sys.stdin)
@@ -148,9 +189,14 @@ def main():
     os.chdir(given["folder"])
     for command in given["warm_up"]:
         command_line(command)
-    for job in given["jobs"]:
-        ended = _follow(Job(*job))
-        os.write(stdout, json.dumps(ended).encode() + b"\n")
+    inputs = [path for path in Path().resolve().iterdir() if path.is_file()]
+    gc.freeze()  # what is there is not searched for garbage while a child ends, which would take a second
+    for job in (Job(*own) for own in given["jobs"]):
+        Path(job.folder).mkdir(exist_ok=True)
+        for path in inputs:
+            if not (link := Path(job.folder, path.name)).exists():
+                link.symlink_to(path)
+        os.write(stdout, json.dumps(_follow(job)).encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,15 @@
 """Signals at every place of a run: what is there afterwards is complete, what is said is true, and no process is left."""
 
-import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bayesdp.cli.files import read_posterior, read_release
-from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, ROOT, TABLE
-from tests.cli.kills import PLACES, Ended, Job
+from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, TABLE
+from tests.cli.kills import PLACES, Job, done
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 pytestmark = [on_linux, pytest.mark.system, pytest.mark.slow]
@@ -39,23 +36,7 @@ JOBS = [
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory):
-    """Do all jobs in one process and its forks, each in a folder of its own, with links to what the first commands made."""
-    folder = tmp_path_factory.mktemp("kills")
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    placed = [job._replace(folder=str(folder / f"job{i}")) for i, job in enumerate(JOBS)]
-    for job in placed:
-        Path(job.folder).mkdir()
-        for name in (*FILES, "release.nc", "posterior.nc"):
-            Path(job.folder, name).symlink_to(folder / name)
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.cli.kills"],
-        input=json.dumps({"folder": str(folder), "warm_up": WARM_UP, "jobs": placed}),
-        capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
-    return [(job, Ended(*json.loads(line))) for job, line in zip(placed, lines, strict=True)]
+    return done(tmp_path_factory.mktemp("kills"), FILES, WARM_UP, JOBS)
 
 
 def too_late(job):
