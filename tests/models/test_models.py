@@ -20,23 +20,19 @@ PUBLISHED = {"electorates", "working_population"}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODELS.glob("*.py") if path.stem not in PUBLISHED))
-def test_every_model_is_a_lesson(name, county, tracts):
-    module, small = import_module(f"models.{name}"), {"county": county} if name == "redistricting" else {}
+def test_every_model_is_a_lesson(name, redistricted):
+    module, small = import_module(f"models.{name}"), {"county": redistricted[0]} if name == "redistricting" else {}
     assert module.__doc__
-    release = tracts if small else module.make_release()
+    release = redistricted[1] if small else module.make_release()
     assert release.simulated
     assert not module.make_release(seed=None, **small).simulated
     assert isinstance(module.build_model(release), pm.Model)
 
 
 @pytest.fixture(scope="module")
-def county():
-    return redistricting.make_county(7, tracts=1, groups=2, blocks=2)
-
-
-@pytest.fixture(scope="module")
-def tracts(county):
-    return redistricting.make_release(3, county)
+def redistricted():
+    county = redistricting.make_county(7, tracts=1, groups=2, blocks=2)
+    return county, redistricting.make_release(3, county)
 
 
 def test_the_demo_starts_from_published_files_with_the_margins_of_the_data(tmp_path):
@@ -44,8 +40,7 @@ def test_the_demo_starts_from_published_files_with_the_margins_of_the_data(tmp_p
     noisy = read_table(tmp_path / "admissions_noisy.csv")
     table = bdp.datasets.berkeley_admissions()
     parts = read_margins(tmp_path / "admissions_exact.csv", noisy)
-    assert all(np.array_equal(part.query.apply(table.values), part.values) for part in parts)
-    assert len(parts) == 2
+    assert [np.array_equal(part.query.apply(table.values), part.values) for part in parts] == [True, True]
     # METHODS.md states how the noise was drawn.
     noise = bdp.noise.DiscreteGaussian(8).draw(np.random.default_rng(1973), (2, 2, 6))
     assert np.array_equal(noisy.values, table.values + noise)
@@ -84,7 +79,8 @@ def test_the_posterior_of_the_odds_ratio():
     assert np.log(found.population.low) == pytest.approx(np.log(low), abs=0.05)  # prior and draws, against exact
 
 
-def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(county, tracts):
+def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(redistricted):
+    county, tracts = redistricted
     truth = redistricting.true_table(tracts, county)
     assert len(tracts.measurements) == 44  # eleven queries of four levels
     errors = [(own.values - own.query.apply(truth)) / own.law.sigma for own in tracts.measurements]
@@ -98,7 +94,7 @@ def test_the_release_has_all_queries_of_all_levels_with_the_published_noise(coun
     assert {name for name, _, _ in tracts.frame.groups} >= {"block_group", "tract", "county"}
 
 
-def test_every_number_is_rounded_on_its_own():
+def test_every_number_is_rounded_on_its_own_and_cell_keys_leave_zeros_and_publish_no_1_and_2():
     release, table = rounded_census.make_release(), rounded_census.true_table()
     assert table.shape == (72, 5)
     assert int(table.sum()) == 4_891_769  # Wisconsin in 1990
@@ -113,16 +109,12 @@ def test_every_number_is_rounded_on_its_own():
     assert 0.5 < float((off != 0).mean()) < 0.95  # they agree by chance only
     simple = rounded_census.summed_cells(release)
     np.testing.assert_allclose(simple["upper"] - simple["lower"], 2 * 1.6449 * np.sqrt(5 * 2.25), rtol=1e-12)
-
-
-def test_cell_keys_leave_zeros_and_publish_no_1_and_2():
     release, table = cell_key_census.make_release(), cell_key_census.true_table()
     assert table.shape == (30, 5)
-    cells = np.asarray(release.measurements[0].values)
+    cells, states = (np.asarray(own.values) for own in release.measurements[:2])
     assert not np.isin(cells, [1, 2]).any()
     assert (cells[table.values == 0] == 0).all()
     assert np.abs(cells - table.values).max() <= 4
-    states = np.asarray(release.measurements[1].values)
     true = table.groupby("state").sum().transpose("state", "race").values
     assert np.abs(states - true).max() <= 4
     assert (cell_key_census.disagreements(release) != 0).any()
@@ -131,11 +123,9 @@ def test_cell_keys_leave_zeros_and_publish_no_1_and_2():
 def test_counts_that_are_summed_out():
     """By hand: published 0 comes from 0 to 4, with 1 - x / 5; 5 from 1 to 9, with 1 - |x - 5| / 5."""
     labels = {"study": ["study 1"], "area": ["p", "q"]}
-    release = bdp.Release.from_published(
-        labels, [bdp.Measured(bdp.Identity(labels), [[0, 5]], perturbed_regressions.LAW)]
-    )
-    outcome = np.array([[0.7, 2.0]])
-    model = perturbed_regressions.covariate_model(release, outcome, summed=True)
+    measured = bdp.Measured(bdp.Identity(labels), [[0, 5]], perturbed_regressions.LAW)
+    release = bdp.Release.from_published(labels, [measured])
+    model = perturbed_regressions.covariate_model(release, np.array([[0.7, 2.0]]), summed=True)
     point = {"level": 0.2, "slope": 0.9, "scatter_log__": np.log(0.6), "log_mean": 1.4, "log_shape": 0.3}
     found = model.compile_logp(vars=model.potentials)({name: np.array([own]) for name, own in point.items()})
     expected = 0.0

@@ -15,12 +15,8 @@ from models import working_population as work
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", ROOT.parent / "shared/data"))
 TENURES = SHARED / "statsnz2013/tenure_by_electorate.csv"
-NO_TENURES = pytest.mark.skipif(
-    not TENURES.is_file(), reason="no file of tenures; BAYESDP_SHARED_DATA names its folder"
-)
+NO_TENURES = pytest.mark.skipif(not TENURES.is_file(), reason="BAYESDP_SHARED_DATA names no folder with tenures")
 CYCLONES = SHARED / "wikimedia_dp/australia_cyclones.csv"
-
-
 SAMPLER = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "quiet": True}
 
 
@@ -36,15 +32,12 @@ LAW = bdp.noise.CellKey(max_deviation=3, variance_at_most=9.0, not_smaller_than=
 
 def toy(larger):
     frame = bdp.Frame.of({"SA3": ["11", "12"], "sex": ["M", "F"], "SA4": ("SA3", ["1", "1"])})
-    parts = [
-        (bdp.Identity(frame), [[40, 0], [30, 9]]),
-        (bdp.Margins(frame, ["SA3"]), [40, 38]),
-        (bdp.Margins(frame, ["SA4", "sex"]), [larger]),
-    ]
-    return bdp.Release.from_published(frame, [bdp.Measured(query, values, LAW) for query, values in parts])
+    queries = bdp.Identity(frame), bdp.Margins(frame, ["SA3"]), bdp.Margins(frame, ["SA4", "sex"])
+    answers = zip(queries, ([[40, 0], [30, 9]], [40, 38], [larger]), strict=True)
+    return bdp.Release.from_published(frame, [bdp.Measured(query, values, LAW) for query, values in answers])
 
 
-def test_predictions_of_a_table_that_is_known():
+def test_predictions_of_a_table_that_is_known_and_sums_by_hand():
     """Given the counts, a number is uniform within 3 of its count; about the same people, it is that which was published."""
     given, hidden = work.leave_out(toy([71, 9]), "SA4")
     assert [own.query.dims for own in given.measurements] == [("SA3", "sex"), ("SA3",)]
@@ -55,21 +48,16 @@ def test_predictions_of_a_table_that_is_known():
         np.testing.assert_allclose(own["probability"].values, [(2 * half + 1) / 7, 1], rtol=1e-9)
         assert own["held"].values.tolist() == [True, True]
     assert not work.predict(given, work.leave_out(toy([74, 9]), "SA4")[1], counts, 0.9)["held"].values[0]
-
-
-def test_sums_by_hand():
-    """Two published parts and a whole: the law of three deviations, 343 equally likely cases."""
-    given, hidden = work.leave_out(toy([71, 9]), "SA4")
+    # Two published parts and a whole: the law of three deviations, 343 equally likely cases.
     own = work.by_hand(given, hidden, 0.9)
     cases = np.add.outer(np.add.outer(np.arange(-3, 4), np.arange(-3, 4)), np.arange(-3, 4)).reshape(-1)
     low, high = np.quantile(cases, [0.05, 0.95], method="inverted_cdf")
-    assert own["lower"].values.tolist() == [70 + low, 9 + low]
-    assert own["upper"].values.tolist() == [70 + high, 9 + high]
+    assert (own["lower"].values.tolist(), own["upper"].values.tolist()) == ([70 + low, 9 + low], [70 + high, 9 + high])
     np.testing.assert_allclose(own["probability"], np.mean((low <= cases) & (cases <= high)), rtol=1e-12)
     assert own["smallest"].values.tolist() == [30, 0]
 
 
-def test_all_numbers_of_an_area_are_left_out():
+def test_all_numbers_of_an_area_are_left_out_and_the_full_time_share_of_women():
     release = bdp.datasets.working_population(levels=["SA3", "SA4"], within="701")
     given, hidden = work.without_areas(release, ["70103"])
     assert sum(int((~own.unmeasured).sum()) for own in hidden) == 210
@@ -81,15 +69,8 @@ def test_all_numbers_of_an_area_are_left_out():
     totals = {own.query.dims: own.values for own in release.measurements}
     left = int(totals["SA4_CODE_2016",][0]) - int(totals["SA3_CODE_2016",][[0, 1, 3]].sum())
     assert work._persons(given).tolist()[2] == left
-
-
-def test_full_time_share_of_women():
-    frame = {
-        "SA3_CODE_2016": ["a", "b", "c"],
-        "sex": ["M", "F"],
-        "age": ["50_54", *work.OVER_55],
-        "status": ["EWFT", "EWPT"],
-    }
+    ages = ["50_54", *work.OVER_55]
+    frame = {"SA3_CODE_2016": ["a", "b", "c"], "sex": ["M", "F"], "age": ages, "status": ["EWFT", "EWPT"]}
     counts = xr.DataArray(np.ones((1, 3, 2, 6, 2), dtype=int), dims=("draw", *frame), coords=frame)
     counts[0, 0, 1, 1:, 0] = 3  # area a: 15 full time, 5 part time
     counts[0, 2, 1, 1:] = 0  # area c: nobody
@@ -204,7 +185,7 @@ def test_a_cyclone_that_was_seen_under_two_laws():
     stated, absent = views.published_sum(release, *event)
     assert (stated, absent) == (21_028, 15)
     with views.build_model(release):
-        tree = bdp.sample(300, tune=300, nuts_sampler="pymc", **SAMPLER)
+        tree = bdp.sample(150, tune=150, nuts_sampler="pymc", **SAMPLER)
     x = tree["posterior"].dataset["x"]
     low, high = views.event_total(x, *event).quantile([0.05, 0.95]).values
     # Noise of 33 days has a standard deviation of 105; 15 absent days have from 0 to about 90 views each.

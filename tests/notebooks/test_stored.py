@@ -48,9 +48,8 @@ def test_every_stored_run_is_judged_converged_and_the_shares_of_tracts_that_are_
     assert re.search(r"(\d+) of (\d+) runs are judged converged", PRINTED).groups() == ("10", "10")
     assert "NOT converged" not in PRINTED
     table = PRINTED[re.search(r"^ *share +block ", PRINTED, re.MULTILINE).start() :]
-    number, posterior, of_gls, gls = map(
-        float, re.search(r"^ *tract +posterior +(\S+) +(\S+).*\n *GLS +(\S+) +(\S+)", table, re.MULTILINE).groups()
-    )
+    found = re.search(r"^ *tract +posterior +(\S+) +(\S+).*\n *GLS +(\S+) +(\S+)", table, re.MULTILINE)
+    number, posterior, of_gls, gls = map(float, found.groups())
     assert number == of_gls
     held = round(number * posterior)
     assert f"held {held} of {number:.0f}**" in PROSE

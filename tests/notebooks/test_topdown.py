@@ -100,8 +100,7 @@ SIGMA = {("tract", "age"): 2.0, ("tract",): 0.6, ("county", "age"): 1.5, ("count
 AGES, GROWN, TOTAL = np.eye(3), np.array([[1.0, 0, 0], [0, 1, 1]]), np.ones((1, 3))
 
 
-def law(sigma):
-    return bdp.noise.DiscreteGaussian(sigma=sigma)
+law = bdp.noise.DiscreteGaussian
 
 
 def _query(*keep):
@@ -133,8 +132,7 @@ def test_every_step_is_that_of_its_definition(exact):
     release, truth = _release(0, exact)
     out = topdown_like(release, "tract").values
     noisy = {own.query.parts[0].keep: own.values for own in release.measurements}
-    assert out.dtype == np.int64
-    assert out.min() >= 0
+    assert (out.dtype, out.min() >= 0) == (np.int64, True)
     # The country, from its ages; exact totals below make its own exact.
     equations, right = (TOTAL, np.array([truth.sum()])) if exact else (np.zeros((0, 3)), np.zeros(0))
     _check(out.sum(axis=0), AGES, noisy[("age",)], [1.0] * 3, equations, right)
@@ -219,7 +217,7 @@ def test_answers_that_are_missing_come_from_elsewhere_and_children_that_cannot_k
 # Simulated releases, one total each.
 
 
-def test_releases_keep_totals_and_sign_and_favour_small_units():
+def test_releases_keep_totals_and_sign_favour_small_units_and_do_not_mix_groups():
     """A large unit and nine of zeros: clipping adds about b/2 to each zero cell, which the large one pays for."""
     truth = np.zeros((10, 3), dtype=np.int64)
     truth[0] = 1000
@@ -232,9 +230,7 @@ def test_releases_keep_totals_and_sign_and_favour_small_units():
         # Five standard deviations: false alarms below 1e-5 for the ten cells together.
         assert mean[0] < -5 * deviation[0]
         assert np.all(mean[1:] > 5 * deviation[1:])
-
-
-def test_groups_do_not_mix_and_large_cells_are_not_biased():
+    # Groups do not mix.
     truth = np.array([[50, 10], [60, 0], [5, 5]])
     found = topdown.simulate(truth, ["A", "B", "A"], 3.0, np.random.default_rng(6), 30)
     np.testing.assert_array_equal(found[:, [0, 2]].sum(axis=(1, 2)), 70)
