@@ -87,8 +87,9 @@ def _replace(job):
     real, calls, main = getattr(owner, last), itertools.count(1), os.getpid()
 
     def signalled(*args, **kwargs):
-        counts = os.getpid() == main and (module_name != "builtins" or kwargs.get("file") is None)
-        if counts and next(calls) == which:
+        # What is printed for the user alone, and files but those of the journal.
+        other = kwargs.get("file") is not None if module_name == "builtins" else ".partial/" in str(args[:1])
+        if os.getpid() == main and not other and next(calls) == which:
             if job.signal == "SIGKILL":
                 os.kill(main, signal.SIGKILL)
             os.killpg(0, signal.Signals[job.signal])
@@ -172,11 +173,9 @@ def _follow(job):
         os.killpg(child, signal.SIGKILL)
     err = Path(job.folder, "stderr").read_text()
     Path(job.folder, "stderr").unlink()
-    names = [
-        str(own.relative_to(job.folder))
-        for own in (*Path(job.folder).glob("out*"), *Path(job.folder).glob("out*/chain*"))
-    ]
-    return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left, sorted(names))
+    paths = [own for pattern in ("out*", "out*.partial/chain*") for own in Path(job.folder).glob(pattern)]
+    names = sorted(str(own.relative_to(job.folder)) for own in paths)
+    return Ended(os.waitstatus_to_exitcode(ended[1]), out.decode(), err, closed, left, names)
 
 
 def main():

@@ -54,9 +54,8 @@ def check_processes_and_words(job, ended):
         return
     # What is written already is no failure: whoever runs `release` again after one makes a second release.
     assert ended.status == (0 if too_late(job) else INTERRUPTS[job.signal]), ended.err
-    names = [path.name for path in Path(job.folder).iterdir()]
-    assert not any(name.startswith(".") for name in names)
-    there = [name for name in names if name.startswith("out")]
+    assert not list(Path(job.folder).glob(".*"))
+    there = [name for name in ended.names if "/" not in name]
     if "out.nc.partial" in there:  # the journal of `fit`: where it stays, that is said
         there.remove("out.nc.partial")
         assert "with --resume the same command goes on" in ended.err
