@@ -40,8 +40,6 @@ def started(*arguments, before="", stdout=subprocess.DEVNULL, stderr=subprocess.
 
 
 class Result(NamedTuple):
-    """What a run of the command line left behind."""
-
     status: int
     out: str
     err: str
@@ -57,7 +55,6 @@ def failed(result, *words):
 
 
 def posterior(path="posterior.nc"):
-    """What is in a file of draws."""
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         return tree.load()
 

@@ -99,7 +99,6 @@ def _replace(job):
 
 
 def _run(job):
-    """In the process of a run."""
     from bayesdp.cli import main as command_line
     from bayesdp.inference.runs import journal, recorded
 

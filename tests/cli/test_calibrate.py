@@ -131,7 +131,6 @@ def test_a_signal_keeps_what_has_ended_and_another_file_is_not_mixed_in(files, m
 
 
 def test_ctrl_c_in_the_middle_of_a_fit_is_not_a_short_posterior(tmp_path, foreground):
-    """PyMC itself would give back the draws so far, as if they were all."""
     path = tmp_path / "run.jsonl"
     pressed = []
 

@@ -165,7 +165,6 @@ def press():
 
 
 def test_ctrl_c_is_noted_and_raised_between_draws_and_pressed_again_ends_the_draw(foreground):
-    """Before the first draw it is an interrupt like any other."""
     with StopOnCtrlC() as stop:
         stop()
         press()  # no exception here, in the middle of a draw

@@ -45,7 +45,6 @@ def too_late(job):
 
 
 def check_processes_and_words(job, ended):
-    """What holds for every signal at every place."""
     assert ended.closed, "standard output is held open"
     assert ended.left == []
     assert "Traceback" not in ended.err
@@ -106,7 +105,6 @@ def check_writer(job, ended):
 
 
 def test_nothing_is_lost_wherever_a_signal_hits(ended):
-    """Every place, every signal, one and two cores."""
     wrong = []
     for job, one in ended:
         try:

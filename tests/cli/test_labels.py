@@ -35,7 +35,6 @@ def published(*exact):
 
 
 def posterior():
-    """Draws made up, as `bayesdp.sample` would return them."""
     noisy = COUNTS + np.tile([1, -1], (len(LABELS), 1)) * (-1) ** np.arange(len(LABELS))[:, None]
     sums = MARGIN + bdp.Totals(FRAME, "@group\n")
     measured = [
@@ -84,7 +83,6 @@ def saved(shown):
 
 
 def write(path, *rows, header="count"):
-    """As an agency might write it: labels as they are."""
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([[COUNTY, "education", header], *rows])
 

@@ -67,7 +67,6 @@ def test_what_is_only_printed_is_a_failure(monkeypatch):
 def test_standard_error_that_is_full_or_closed_changes_nothing_and_another_broken_pipe_is_a_failure(
     monkeypatch, capsys
 ):
-    """Such as that to a worker that died."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", Full(errno.ENOSPC))
         announce("a.nc", "written to a.nc")

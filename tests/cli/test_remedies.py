@@ -31,7 +31,6 @@ def imported(run):
 
 
 def with_columns(header, *values):
-    """The table with a column more before the count, which becomes the number of people."""
     first, *lines = NOISY.splitlines()
     return "\n".join([f"{first},{header}", *(f"{line},{own}" for line, own in zip(lines, values, strict=True))])
 

@@ -27,13 +27,11 @@ GOES_ON = "with --resume the same command goes on"
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    """Every draw is written as it comes."""
     monkeypatch.setattr(recorded, "SECONDS", 0.0)
 
 
 @contextmanager
 def ctrl_c(after, times=1):
-    """Ctrl-C is pressed after some draws, so often."""
     whole, seen = DrawJournal.keep, []
 
     def keep(self, draw):
@@ -67,7 +65,6 @@ def assert_same(tree, whole):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What a run gives that was not stopped."""
     with chdir(tmp_path_factory.mktemp("whole")):
         Path("noisy.csv").write_text(NOISY)
         Path("margins.csv").write_text(MARGINS)
@@ -153,7 +150,6 @@ def test_draws_of_a_run_that_did_not_end_are_not_lost_without_a_word(released):
 
 
 def test_resume_begins_where_there_is_nothing_and_goes_on_with_more_draws_of_a_run_that_has_ended(released, whole):
-    """With what was drawn; not with another seed, which leaves all as it is."""
     result = released(*FIT, *OUT, "--resume")
     assert result.status == 0
     assert "going on" not in result.err

@@ -23,7 +23,6 @@ CALIBRATE = ("calibrate", "model.py", "-o", "sbc.nc")
 
 @pytest.fixture
 def made_up(released, tmp_path, monkeypatch):
-    """Results of `fit` and `calibrate` without sampling."""
     told = {"message": "made up", "converged": 1}
     release = bdp.Release.from_netcdf("release.nc")
     draws = np.random.default_rng(1).integers(0, 2**40, (2, 60, 3, 2))

@@ -59,13 +59,11 @@ def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_dia
 
 
 def saved(run, **variables):
-    """A posterior in a file, and its summary with options."""
     tree(**variables).to_netcdf("posterior.nc", engine="h5netcdf")
     return lambda *options: run("summary", "posterior.nc", *options)
 
 
 def test_table_csv_and_json(run):
-    """JSON is strict, and says what the interval is."""
     summary = saved(run)
     result = summary("--prob", "0.9")
     assert result.status == 0, result.err
@@ -134,7 +132,6 @@ def test_parameters_and_files_that_are_no_posterior(run):
 
 
 def test_a_report_is_written_and_the_status_tells_of_convergence(run):
-    """The page itself has its own tests."""
     Path("truth.csv").write_text("county,count\nAdams,10\nCook,20\nLake,5\n")
     for converged, status in ((1, 0), (0, 3)):
         own = tree(converged=converged)

@@ -68,7 +68,6 @@ def test_the_result_as_json_and_in_a_file(run, release):
 
 
 def test_two_sided_by_default_and_another_run_draws_another_uniform(answered, release):
-    """As R's fisher.test, with an interval that is bounded on both sides and holds the estimate."""
     found = answered("square.nc", "--seed", "3")
     expected = odds_ratio_test_from_release(release, "two-sided", rng=np.random.default_rng(3))
     assert (found["alternative"], found["pvalue"]) == ("two-sided", expected.pvalue)
@@ -104,7 +103,6 @@ def test_labels_that_are_numbers_and_an_interval_that_holds_nothing(run, answere
 
 
 def test_several_releases_make_one_test(run, answered, release):
-    """As the function, with less noise than the first alone."""
     more = lattice("more.nc", 0.5, seed=2)
     found = answered("square.nc", "more.nc", "--seed", "3")
     expected = odds_ratio_test_from_releases([release, more], "two-sided", rng=np.random.default_rng(3))

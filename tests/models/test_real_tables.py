@@ -124,7 +124,6 @@ def test_larger_areas_that_were_left_out():
 
 
 def test_each_day_has_its_law_and_absent_days_are_under_its_threshold_or_were_no_candidates(tmp_path):
-    """As no candidates they have at most 150 views."""
     file, days = tmp_path / "views.csv", ("2023-02-04", "2023-02-08")
     lines = "page_name,date,views Storm,2023-02-04,451 Other,2023-02-04,800 Storm,2023-02-07,90 Other,2023-02-08,120"
     file.write_text("\n".join(lines.split()) + "\n")

@@ -16,7 +16,6 @@ from notebooks.measurement_files import CELLS, comparisons, coverage_of_counties
 
 @pytest.fixture(scope="module")
 def precise(tmp_path_factory):
-    """A county measured with next to no noise, and its truth."""
     county = lesson.make_county(3, tracts=2, groups=1, blocks=2, dormitories=0.0)
     folder = tmp_path_factory.mktemp("county")
     write_synthetic_nmf(folder, county, variance=0.02, rng=1)

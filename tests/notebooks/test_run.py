@@ -8,8 +8,6 @@ from notebooks import run
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a notebook of the given code cells; return its path."""
-
     def write(name, *sources):
         path = tmp_path / f"{name}.ipynb"
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])

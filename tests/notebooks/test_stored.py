@@ -19,7 +19,6 @@ def cells(name):
 
 
 def printed(*cells):
-    """Text that cells have printed and returned."""
     outputs = [output for own in cells for output in own.get("outputs", [])]
     return "\n".join("".join(own.get("text", own.get("data", {}).get("text/plain", ""))) for own in outputs)
 
@@ -92,7 +91,6 @@ def test_numbers_that_were_left_out_are_held():
 
 
 def test_a_total_with_absent_days_is_beside_the_sum_and_the_truth():
-    """That the truth is 7 above the second interval is said in the text."""
     rows = shown("by_day[name]").splitlines()[-4:]
     lines = {own.rsplit(None, 2)[0].strip(): [int(n) for n in own.split()[-2:]] for own in rows}
     (low, high), (least, most) = lines["absent: under the threshold"], lines["absent: at most 150"]

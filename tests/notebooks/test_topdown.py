@@ -42,7 +42,6 @@ def by_enumeration(rows, values, weights, equations, right, limits=()):
 
 
 def nearest(x, matrix, lower, upper):
-    """The least distance of a rounding, over all of them."""
     down = np.floor(x + 1e-6)
     ups = [(0, 1) if left > 2e-6 else (0,) for left in x - down]
     tables = np.array([down + np.array(up) for up in itertools.product(*ups)])
@@ -119,7 +118,6 @@ def _release(seed, exact=(), measured=SIGMA, mean=1.0):
 
 
 def _check(out, rows, values, sigmas, equations, right):
-    """The output is a best rounding of the best real table."""
     weights = np.array([1.0 / float(law(sigma).variance(())) for sigma in sigmas])
     best = by_enumeration(rows, np.array(values, float), weights, equations, right)
     assert np.abs(out - best).max() < 1

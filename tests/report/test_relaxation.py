@@ -31,7 +31,6 @@ def posterior():
 
 
 def test_the_page_says_so_wherever_it_matters(posterior):
-    """Intervals have their decimals, and exact sums lose their rounding errors."""
     text = re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
     results, errors, methods = (
         text.split(f'<section id="{own}"')[1].split("</section>")[0] for own in ("results", "errors", "methods")

@@ -82,7 +82,6 @@ RECORDED = {
 @pytest.mark.parametrize("exact", [(COUNTY, COLUMN), (LEAF,)])
 @pytest.mark.system
 def test_of_what_is_recorded_above_parts(exact, tmp_path):
-    """As of the whole table, which has all exact values."""
     release = released(*exact)
     parts, top = split(release, "county")
     record = {name: query for name, (query, _) in RECORDED.items()}

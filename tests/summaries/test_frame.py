@@ -18,7 +18,6 @@ def release(*measured):
 
 @pytest.fixture
 def tree():
-    """Adams takes the values 0 to 19 equally often, Cook the rest of 30, Lake is always 5."""
     x = draws()
     own = made_up(x, beta1=x[..., 0].drop_vars("county") / 10, effect=x / 10)
     own["release"] = xr.DataTree(release(33, 36).to_dataset())
@@ -74,7 +73,6 @@ def test_variables_and_queries(tree):
 
 
 def test_a_dimension_that_is_called_answer_and_a_posterior_without_a_release(tree):
-    """It has variables only."""
     labels = {"answer": ["yes", "no"]}
     measured = bdp.Measured(bdp.Identity(labels), [3, 4], bdp.noise.DiscreteGaussian(2.0))
     own = bdp.Release.from_published(labels, [measured])

@@ -26,7 +26,6 @@ def model(own):
 
 
 def enumerated(sigma):
-    """All tables with the total, their posterior probabilities under a flat prior."""
     tables = np.array([(i, j, TOTAL - i - j) for i in range(TOTAL + 1) for j in range(TOTAL + 1 - i)])
     log = -((tables - PUBLISHED) ** 2).sum(axis=1) / (2 * sigma**2)
     weights = np.exp(log - log.max())
@@ -81,7 +80,6 @@ def test_other_quantities_exact_ones_and_the_picture(cells):
 
 
 def asked(release, laws, **options):
-    """The first release that a model is asked for."""
     seen = []
 
     def stop(own):

@@ -19,7 +19,6 @@ def release(cells, exact):
 
 
 def table(labels, values, determined):
-    """Draws of a table, and its group ``fiber``."""
     draws = xr.DataArray(values, dims=("chain", "draw", *labels), coords=labels)
     cells = xr.DataArray(determined, dims=list(labels), coords=labels)
     return draws, xr.Dataset({"determined": cells})
