@@ -36,9 +36,8 @@ def test_from_published_files_to_a_release(run):
 
 
 def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
-    labels = {"a": "pqr", "b": "stu", "c": "vwx"}
     for name in ("abc", "ab", "bc", "ac"):  # cells of 1, and their sums over one dimension
-        rows = product(*(own if dim in name else [""] for dim, own in labels.items()))
+        rows = product(*(own if dim in name else [""] for dim, own in zip("abc", ("pqr", "stu", "vwx"), strict=True)))
         lines = [",".join([*row, "1" if name == "abc" else "3"]) for row in rows]
         Path(f"{name}.csv").write_text("\n".join(["a,b,c,count", *lines, ""]))
     monkeypatch.setattr("bayesdp.fibers.fiber.LONGEST", 0.0)
@@ -84,13 +83,10 @@ def test_groups_and_wide_files(run):
 
 
 def test_bad_input_is_one_line_and_status_2_and_what_a_methods_note_says_is_taken(run):
-    for name, text, old, new in (
-        ("few.csv", NOISY, "-2", "few"),
-        ("large.csv", NOISY, "-2", "1e300"),
-        ("more.csv", MARGINS, "Beta,,30", "Beta,,31"),
-        ("negative.csv", MARGINS, "Beta,,30", "Beta,,-30"),
-    ):
-        Path(name).write_text(text.replace(old, new))
+    Path("few.csv").write_text(NOISY.replace("-2", "few"))
+    Path("large.csv").write_text(NOISY.replace("-2", "1e300"))
+    Path("more.csv").write_text(MARGINS.replace("Beta,,30", "Beta,,31"))
+    Path("negative.csv").write_text(MARGINS.replace("Beta,,30", "Beta,,-30"))
     noisy, margins, law = "noisy.csv", "margins.csv", "discrete-gaussian sigma=5"
     for table, exact, own, options, *words in (
         (noisy, margins, "cauchy sigma=5", "", "unknown noise law 'cauchy'", "discrete-gaussian"),

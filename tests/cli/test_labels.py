@@ -172,9 +172,9 @@ def test_a_test(shown):
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_labels_in_errors_of_the_library():
+    """They are printed with a traceback where nobody catches them."""
+    for call in (
         lambda: bdp.Measured(CELLS, np.where(COUNTS == 3, np.nan, COUNTS), GAUSSIAN),
         lambda: bdp.Measured(CELLS, COUNTS + 0.5, GAUSSIAN),
         lambda: bdp.Measured(CELLS, COUNTS, bdp.noise.TruncatedLaplace(2.0, (0.0, 5.0))),
@@ -191,13 +191,10 @@ def test_a_test(shown):
         lambda: bdp.Frame.of({"a\x1b": [None]}),
         lambda: MARGIN.apply(xr.DataArray([1], dims="a\x1b")),
         lambda: bdp.Frame.of(FRAME).align(xr.DataArray(COUNTS[1:], dims=DIMS, coords={COUNTY: LABELS[1:]}), "table"),
-    ],
-)
-def test_labels_in_errors_of_the_library(call):
-    """They are printed with a traceback where nobody catches them."""
-    with pytest.raises((ValueError, TypeError)) as caught:
-        call()
-    assert obeyed(str(caught.value), "") == set()
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            call()
+        assert obeyed(str(caught.value), "") == set()
 
 
 def test_what_pymc_logs_and_nothing_is_printed_but_by_two_functions(capsys):

@@ -57,9 +57,9 @@ def test_separators_of_thousands_and_values_that_were_hidden(imported):
     assert np.isnan(imported(NOISY.replace("14", ""), *BLANK)[0])
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "words", "mended", "remedy", "cells"),
-    [
+def test_what_is_said_helps(imported):
+    """What is refused, what is said of it, and the cells after the remedy: another text, or other options."""
+    for text, options, words, mended, remedy, cells in (
         (NOISY.replace("14", '"14,0"'), (), ["line 2, column 'count': '14,0'", "write it with a decimal point, 14.0"],
          NOISY.replace("14", "14.0"), (), CELLS),
         (with_columns("pop", 101, 102, 103, 104, 105, 106), (),
@@ -88,15 +88,11 @@ def test_separators_of_thousands_and_values_that_were_hidden(imported):
          NOISY.replace("14", ""), BLANK, [np.nan, *CELLS[1:]]),
         (NOISY.replace("Alpha", "Alpha, IL", 1), (), ["line 2: 4 fields", 'in double quotes, "like, this"'],
          NOISY.replace("Alpha", '"Alpha, IL"'), (), CELLS),
-    ],
-    ids="decimal ignore repeats note group missing wide blanks comma short quotes".split(),
-)  # fmt: skip
-def test_what_is_said_helps(text, options, words, mended, remedy, cells, imported):
-    """What is refused, what is said of it, and the cells after the remedy: another text, or other options."""
-    message = imported(text, *options)
-    for own in words:
-        assert own in message
-    np.testing.assert_array_equal(imported(text if mended is None else mended, *remedy), cells)
+    ):  # fmt: skip
+        message = imported(text, *options)
+        for own in words:
+            assert own in message
+        np.testing.assert_array_equal(imported(text if mended is None else mended, *remedy), cells)
 
 
 def test_groups_columns_of_totals_and_percentages_are_read_as_what_they_are(imported):

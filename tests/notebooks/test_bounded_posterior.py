@@ -37,33 +37,30 @@ def of_counts(masses):
     return np.array([np.bincount(TABLES[:, j], masses, N + 1) for j in range(3)])
 
 
-@pytest.mark.parametrize(
-    ("rule", "values", "scale", "alpha", "sums"),
-    [
+def test_posterior_is_that_of_the_enumeration():
+    for rule, values, scale, alpha, sums in (
         ("truncated", [0.2, 0.31, 0.55], 0.08, [1.0, 1.0, 1.0], None),
         ("truncated", [0.9, 0.02, 0.3], 0.2, [0.4, 2.5, 1.0], None),
         ("inflated", [0.0, 0.4, 0.7], 0.15, [1.0, 3.0, 0.7], [0.2, 0.63]),
         ("truncated", [0.25, 0.5, 0.25], 0.002, [1.0, 1.0, 1.0], None),
-    ],
-)
-def test_posterior_is_that_of_the_enumeration(rule, values, scale, alpha, sums):
-    masses = by_enumeration([values], rule, scale, alpha, sums)
-    # A second data set before it, which must not matter.
-    terms = log_likelihoods([[0.3, 0.3, 0.3], values], N, scale, rule)
-    chain = None if sums is None else log_likelihoods([[0.9, 0.1], sums], N, scale, rule)
-    found = posterior(terms, chain, alpha)
-    np.testing.assert_allclose(found.counts[1], of_counts(masses), rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found.mean[1], masses @ (TABLES + alpha) / (N + sum(alpha)), rtol=1e-12)
-    p = np.array([0.15, 0.4, 0.6])
-    beta = stats.beta(np.array(alpha) + TABLES, sum(alpha) - np.array(alpha) + N - TABLES)
-    below = masses @ beta.cdf(p)
-    np.testing.assert_allclose(found.cdf(p)[1], below, rtol=1e-10)
-    np.testing.assert_allclose(found.cdf([p, p])[1], below, rtol=1e-10)
-    for end, share in zip(found.interval(0.9), (0.05, 0.95), strict=True):
-        assert np.all(found.cdf(np.maximum(end - 1e-3, 0.0)) <= share)
-        assert np.all(found.cdf(end + 1e-3) >= share)
-        if scale == 0.08:  # flat
-            np.testing.assert_allclose(found.cdf(end), share, atol=2e-5)
+    ):
+        masses = by_enumeration([values], rule, scale, alpha, sums)
+        # A second data set before it, which must not matter.
+        terms = log_likelihoods([[0.3, 0.3, 0.3], values], N, scale, rule)
+        chain = None if sums is None else log_likelihoods([[0.9, 0.1], sums], N, scale, rule)
+        found = posterior(terms, chain, alpha)
+        np.testing.assert_allclose(found.counts[1], of_counts(masses), rtol=1e-9, atol=1e-14)
+        np.testing.assert_allclose(found.mean[1], masses @ (TABLES + alpha) / (N + sum(alpha)), rtol=1e-12)
+        p = np.array([0.15, 0.4, 0.6])
+        beta = stats.beta(np.array(alpha) + TABLES, sum(alpha) - np.array(alpha) + N - TABLES)
+        below = masses @ beta.cdf(p)
+        np.testing.assert_allclose(found.cdf(p)[1], below, rtol=1e-10)
+        np.testing.assert_allclose(found.cdf([p, p])[1], below, rtol=1e-10)
+        for end, share in zip(found.interval(0.9), (0.05, 0.95), strict=True):
+            assert np.all(found.cdf(np.maximum(end - 1e-3, 0.0)) <= share)
+            assert np.all(found.cdf(end + 1e-3) >= share)
+            if scale == 0.08:  # flat
+                np.testing.assert_allclose(found.cdf(end), share, atol=2e-5)
 
 
 def test_one_proportion_by_quadrature_over_p():

@@ -22,6 +22,8 @@ from tests.registering import only_here
 
 @dataclass(frozen=True, eq=False, init=False)
 class KeyedInReport(bdp.noise.DiscreteGaussian):
+    """Noise that belongs to the records of a cell."""
+
     name = "keyed-in-report"
     same_cell_same_value = True
 
