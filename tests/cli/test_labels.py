@@ -96,16 +96,13 @@ def table(shown):
     return shown
 
 
-def test_a_row_stays_a_row_and_a_column_a_column(saved):
+def test_a_row_stays_a_row_and_a_column_a_column_in_words_and_csv(saved):
     for query, rows in (("cells", 2 * len(LABELS)), (f"margins:{COUNTY}", len(LABELS)), ("totals:@group\n", 3)):
         table = saved("--query", query).out.split("\n\n")[1].split("\n")
         assert len(table) == 1 + rows
         if query.startswith("margins"):
             # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
             assert len({width(row[: row.rindex("  ")].rstrip()) for row in table[1:]}) == 1
-
-
-def test_csv(saved):
     for options, dims, labels in (
         ((), DIMS, LABELS),
         (("--query", "totals:@group\n"), ("@group\n",), GROUPS[:3]),
@@ -140,7 +137,7 @@ def test_json_errors_and_a_page(saved, shown):
         assert f"<bdi>{label}" in text
 
 
-def test_import_and_back_and_what_is_wrong_with_a_table(table):
+def test_import_and_back_what_is_wrong_with_a_table_and_a_test(table):
     table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", "release.nc", status=2)
     for name, read in (("release.nc", bdp.Release.from_netcdf), ("release.csv", bdp.Release.from_csv)):
         table("import", "labels.csv", *LAW, "-o", name)
@@ -160,15 +157,12 @@ def test_import_and_back_and_what_is_wrong_with_a_table(table):
     told = table("import", "labels.csv", *LAW, "--exact", "exact.csv", "-o", "o.nc", status=2).err
     assert "contradict" in told
     assert "cou\\x1b[31mnty" in told
-
-
-def test_a_test(shown):
     mechanism = bdp.LatticeLaplace(bdp.Margins(SQUARE, [COUNTY], [EDUCATION]), epsilon=0.25)
     mechanism.release(np.array([[12, 30], [25, 17]]), rng=np.random.default_rng(1)).to_csv("square.csv")
-    words = shown("test", "square.csv", "--seed", "1").out
+    words = table("test", "square.csv", "--seed", "1").out
     assert "\\x1b[2J" in words
     assert len(words.splitlines()[0]) > 30
-    found = json.loads(shown("test", "square.csv", "--seed", "1", "--format", "json").out)
+    found = json.loads(table("test", "square.csv", "--seed", "1", "--format", "json").out)
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 

@@ -15,15 +15,11 @@ from bayesdp.release import Release
 from tests.cli.conftest import IMPORT, RELEASE
 
 
-class Full(io.StringIO):
+def full(code):
     """Standard output on a disk that is full, or a pipe that nobody reads."""
-
-    def __init__(self, code):
-        super().__init__()
-        self.code = code
-
-    def flush(self):
-        raise OSError(self.code, os.strerror(self.code))
+    own = io.StringIO()
+    own.flush = Mock(side_effect=OSError(code, os.strerror(code)))
+    return own
 
 
 def ascii_only():
@@ -33,11 +29,11 @@ def ascii_only():
 def test_what_is_written_is_no_failure(run, monkeypatch):
     Path("table.csv").write_text(Path("table.csv").read_text().replace("Alpha", "Älpha"))
     for command, output, told in (
-        (RELEASE, Full(errno.ENOSPC), "No space left on device"),
-        (RELEASE, Full(errno.EPIPE), ""),
+        (RELEASE, full(errno.ENOSPC), "No space left on device"),
+        (RELEASE, full(errno.EPIPE), ""),
         (RELEASE, None, "is closed"),
         (RELEASE, ascii_only(), "its encoding, ascii, has no"),
-        (IMPORT[:-1], Full(errno.ENOSPC), "No space left on device"),
+        (IMPORT[:-1], full(errno.ENOSPC), "No space left on device"),
     ):
         Path("out.nc").unlink(missing_ok=True)
         with monkeypatch.context() as patch:
@@ -52,7 +48,7 @@ def test_what_is_written_is_no_failure(run, monkeypatch):
 
 def test_what_is_only_printed_is_a_failure(monkeypatch):
     for output, told in (
-        (Full(errno.ENOSPC), "No space left on device"),
+        (full(errno.ENOSPC), "No space left on device"),
         (None, "closed"),
         (ascii_only(), r"has no '\\xc4'"),
     ):
@@ -60,7 +56,7 @@ def test_what_is_only_printed_is_a_failure(monkeypatch):
             patch.setattr(sys, "stdout", output)
             with pytest.raises(OSError, match=f"standard output.*{told}"):
                 show("Älpha")
-            patch.setattr(sys, "stdout", Full(errno.EPIPE))
+            patch.setattr(sys, "stdout", full(errno.EPIPE))
             show("Älpha")  # `| head` is none
 
 
@@ -68,7 +64,7 @@ def test_standard_error_that_is_full_or_closed_changes_nothing_and_another_broke
     monkeypatch, capsys
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", Full(errno.ENOSPC))
+        patch.setattr(sys, "stderr", full(errno.ENOSPC))
         announce("a.nc", "written to a.nc")
         say("nobody hears")
         patch.setattr(sys, "stderr", None)

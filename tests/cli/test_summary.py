@@ -31,15 +31,12 @@ def draws(chains=4, length=250):
 
 
 def tree(x=None, converged=1, **variables):
-    x = draws() if x is None else x
+    values = xr.Dataset({"x": draws() if x is None else x, **variables})
     determined = xr.DataArray([False, False, True], dims="county", coords={"county": TABLE["county"]})
+    fiber = xr.Dataset({"determined": determined}, attrs={"variable": "x"})
     diagnostics = xr.Dataset(attrs={"converged": converged, "message": "R-hat up to 1.2" if not converged else "fine"})
-    return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": x, **variables}),
-        "/release": release().to_dataset(),
-        "/fiber": xr.Dataset({"determined": determined}, attrs={"variable": "x"}),
-        "/diagnostics": diagnostics,
-    })  # fmt: skip
+    groups = {"posterior": values, "release": release().to_dataset(), "fiber": fiber, "diagnostics": diagnostics}
+    return xr.DataTree.from_dict(groups)
 
 
 def test_intervals_hold_their_probability_and_cells_that_never_moved_have_no_diagnostics():

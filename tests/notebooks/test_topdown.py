@@ -13,10 +13,7 @@ from notebooks.topdown import Constraints, NoTable, nonnegative_least_squares, r
 
 
 def by_enumeration(rows, values, weights, equations, right, limits=()):
-    """From the definition: over all sets of unknowns that are 0 and of limits that hold with equality, the best that is feasible.
-
-    The first equations hold, the sums of the others are within their limits.
-    """
+    """The best of all sets of unknowns that are 0 and limits that hold with equality; the first equations hold, others are limited."""
     n, fixed = rows.shape[1], len(right)
     best, least = None, np.inf
     for positive in itertools.product([False, True], repeat=n):
@@ -43,10 +40,9 @@ def by_enumeration(rows, values, weights, equations, right, limits=()):
 
 def nearest(x, matrix, lower, upper):
     down = np.floor(x + 1e-6)
-    ups = [(0, 1) if left > 2e-6 else (0,) for left in x - down]
-    tables = np.array([down + np.array(up) for up in itertools.product(*ups)])
-    sums = tables @ matrix.T
-    kept = np.all((sums >= lower) & (sums <= upper), axis=1)
+    ups = itertools.product(*[(0, 1) if left > 2e-6 else (0,) for left in x - down])
+    tables = np.array([down + np.array(up) for up in ups])
+    kept = np.all((tables @ matrix.T >= lower) & (tables @ matrix.T <= upper), axis=1)
     return np.abs(tables[kept] - x).sum(axis=1).min()
 
 

@@ -34,16 +34,11 @@ def relaxation(name):
         "mean_error": [[0.37, 0.09], [0.05, 0.05], [0.0, 0.01], [0.0, 0.0], [0.0, 0.0]],
         "sd_error": [[0.25, 0.28], [0.02, 0.05], [0.03, 0.0], [0.03, 0.0], [0.03, 0.0]],
     }
-    return xr.Dataset(
-        {what: (("mean_count", "b"), own) for what, own in errors.items()},
-        coords={"mean_count": [1, 5, 20, 100, 1000], "b": [2.0, 10.0]},
-        attrs={
-            "variable": name,
-            "kind": "continuous relaxation",
-            "text": f"{name} holds real numbers that stand for whole ones; draws are not rounded",
-            "case": "three cells of half, once and one and a half times the mean count",
-        },
-    )
+    text = f"{name} holds real numbers that stand for whole ones; draws are not rounded"
+    case = "three cells of half, once and one and a half times the mean count"
+    attrs = {"variable": name, "kind": "continuous relaxation", "text": text, "case": case}
+    values = {what: (("mean_count", "b"), own) for what, own in errors.items()}
+    return xr.Dataset(values, coords={"mean_count": [1, 5, 20, 100, 1000], "b": [2.0, 10.0]}, attrs=attrs)
 
 
 def unpainted(*given, **options):

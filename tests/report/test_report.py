@@ -25,7 +25,7 @@ class _Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.open, self.rows, self.attributes, self.tags = [], [], [], set()
+        self.text, self.open, self.rows, self.attributes, self.tags = text, [], [], [], set()
         self.feed(text)
         assert self.open == []
 
@@ -51,13 +51,8 @@ POSTERIOR = tree()
 
 
 @pytest.fixture(scope="module")
-def text():
-    return painted(POSTERIOR, prob=0.9, truth=TRUTH)
-
-
-@pytest.fixture(scope="module")
-def reader(text):
-    return _Reader(text)
+def reader():
+    return _Reader(painted(POSTERIOR, prob=0.9, truth=TRUTH))
 
 
 def _csv(reader, name):
@@ -86,7 +81,8 @@ def test_numbers_of_the_cells_and_totals_are_those_of_numpy(reader):
     assert ["grand total", "50", "48", "48.0", "0.00", "48 to 48"] in reader.rows
 
 
-def test_determined_cells_are_marked_and_warned_of_and_labels_are_text(text, reader):
+def test_determined_cells_are_marked_and_warned_of_and_labels_are_text(reader):
+    text = reader.text
     assert "4 cells have no protection" in text
     assert "90% equal-tailed interval" in text
     assert "95% equal-tailed" not in text
@@ -99,14 +95,14 @@ def test_determined_cells_are_marked_and_warned_of_and_labels_are_text(text, rea
     assert "&lt;b&gt;Poisson&lt;/b&gt;" in text
 
 
-def test_page_is_self_contained_and_sections_are_in_order(text, reader):
+def test_page_is_self_contained_and_sections_are_in_order(reader):
     for _, name, value in reader.attributes:
         if name in ("src", "href"):
             assert value.startswith(("data:", "#"))
-    assert not re.search(r"@import|url\(", text)
+    assert not re.search(r"@import|url\(", reader.text)
     assert reader.tags.isdisjoint({"script", "link", "iframe", "object"})
     assert ("meta", "name", "viewport") in reader.attributes
-    assert "@media print" in text
+    assert "@media print" in reader.text
     pictures = [v for tag, name, v in reader.attributes if (tag, name) == ("img", "src")]
     for source in pictures:
         inside = base64.b64decode(source.partition("base64,")[2]).decode()
@@ -115,10 +111,10 @@ def test_page_is_self_contained_and_sections_are_in_order(text, reader):
     texts = [v for tag, name, v in reader.attributes if (tag, name) == ("img", "alt")]
     assert len(texts) == len(pictures) == 5
     assert all(texts)
-    anchors = re.findall(r'<section id="(\w+)"', text)
+    anchors = re.findall(r'<section id="(\w+)"', reader.text)
     names = "headline release results parameters noise prior sensitivity convergence errors methods provenance"
     assert anchors == names.split()
-    assert all(f'href="#{anchor}"' in text for anchor in anchors[1:])
+    assert all(f'href="#{anchor}"' in reader.text for anchor in anchors[1:])
 
 
 def test_guarantee_and_simulation():

@@ -27,17 +27,14 @@ def table(labels, values, determined):
 @pytest.fixture
 def tree():
     """x and z have the same cells, and other exact answers: the total of x is 30, and Cook of z is 5; Adams of both varies."""
-    first = np.random.default_rng(5).permutation(np.tile(np.arange(20), 20)).reshape(2, 200)
-    x, fiber = table(COUNTY, np.stack([first, 30 - first], axis=-1), [False, False])
-    z, other = table(COUNTY, np.stack([200 + first, np.full_like(first, 5)], axis=-1), [False, True])
+    adams = np.random.default_rng(5).permutation(np.tile(np.arange(20), 20)).reshape(2, 200)
+    x, fiber = table(COUNTY, np.stack([adams, 30 - adams], axis=-1), [False, False])
+    z, other = table(COUNTY, np.stack([200 + adams, np.full_like(adams, 5)], axis=-1), [False, True])
     cook = bdp.LinearQuery(COUNTY, [[0, 1]], ["Cook"])
-    return xr.DataTree.from_dict({
-        "/posterior": xr.Dataset({"x": x, "z": z, "twice": 2 * x, "rate": x / 10}),
-        "/release": release([11, 18], bdp.Exact(bdp.Totals(COUNTY), 30)),
-        "/fiber": fiber.assign_attrs(variable="x"),
-        "/release_z": release([207, 6], bdp.Exact(cook, [5])),
-        "/fiber_z": other.assign_attrs(variable="z"),
-    })  # fmt: skip
+    values = xr.Dataset({"x": x, "z": z, "twice": 2 * x, "rate": x / 10})
+    first = {"release": release([11, 18], bdp.Exact(bdp.Totals(COUNTY), 30)), "fiber": fiber.assign_attrs(variable="x")}
+    second = {"release_z": release([207, 6], bdp.Exact(cook, [5])), "fiber_z": other.assign_attrs(variable="z")}
+    return xr.DataTree.from_dict({"posterior": values, **first, **second})
 
 
 def test_each_table_has_its_own_release(tree):
