@@ -166,7 +166,7 @@ def test_import_and_back_what_is_wrong_with_a_table_and_a_test(table):
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 
-def test_labels_in_errors_of_the_library():
+def test_labels_in_errors_of_the_library_and_in_what_pymc_logs_and_who_prints(capsys):
     """They are printed with a traceback where nobody catches them."""
     for call in (
         lambda: bdp.Measured(CELLS, np.where(COUNTS == 3, np.nan, COUNTS), GAUSSIAN),
@@ -189,9 +189,6 @@ def test_labels_in_errors_of_the_library():
         with pytest.raises((ValueError, TypeError)) as caught:
             call()
         assert obeyed(str(caught.value), "") == set()
-
-
-def test_what_pymc_logs_and_nothing_is_printed_but_by_two_functions(capsys):
     # The names of its variables hold those of dimensions.
     handler, logger = logging.StreamHandler(), logging.getLogger("pymc")
     logger.addHandler(handler)

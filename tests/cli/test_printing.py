@@ -46,7 +46,7 @@ def test_what_is_written_is_no_failure(run, monkeypatch):
         assert result.err.count("\n") <= 2
 
 
-def test_what_is_only_printed_is_a_failure(monkeypatch):
+def test_what_is_only_printed_is_a_failure_and_so_is_another_broken_pipe_but_not_standard_error(monkeypatch, capsys):
     for output, told in (
         (full(errno.ENOSPC), "No space left on device"),
         (None, "closed"),
@@ -58,11 +58,6 @@ def test_what_is_only_printed_is_a_failure(monkeypatch):
                 show("Älpha")
             patch.setattr(sys, "stdout", full(errno.EPIPE))
             show("Älpha")  # `| head` is none
-
-
-def test_standard_error_that_is_full_or_closed_changes_nothing_and_another_broken_pipe_is_a_failure(
-    monkeypatch, capsys
-):
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", full(errno.ENOSPC))
         announce("a.nc", "written to a.nc")

@@ -73,40 +73,26 @@ def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(fore
     assert (list(tmp_path.iterdir()), path.read_text()) == ([path], "complete")
 
 
-def _fit_on_a_terminal(draws, before=""):
-    """A fit whose progress bar is being drawn, and our end of its terminal."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("draws", "ignored"), [(1_000_000, False), (20_000, True)])
+def test_a_closed_terminal_keeps_the_draws(released, draws, ignored):
+    """The progress bar cannot be drawn any more, nor can anything be said. Under nohup SIGHUP is ignored, and the run goes on."""
     main, terminal = pty.openpty()
     fit = f"fit release.nc --chains 2 --draws {draws} --tune 10 -o p.nc".split()
+    before = "signal.signal(signal.SIGHUP, signal.SIG_IGN)" if ignored else ""
     process = started(*fit, before=before, stdout=terminal, stderr=terminal)
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
     while b"Progress" not in shown and b"Draws" not in shown:
         assert time.monotonic() < deadline
         shown += os.read(main, 65536)
-    return process, main
-
-
-@pytest.mark.slow
-def test_a_closed_terminal_keeps_the_draws(released):
-    """The progress bar cannot be drawn any more, nor can anything be said."""
-    process, main = _fit_on_a_terminal(1_000_000)
     until = time.monotonic() + 2.0
-    while time.monotonic() < until:
+    while not ignored and time.monotonic() < until:
         os.read(main, 65536)
     os.close(main)  # whoever had the terminal is gone; without a controlling terminal the shell passes SIGHUP on
-    os.killpg(process.pid, signal.SIGHUP)
-    assert process.wait(timeout=400) == 129
+    if not ignored:
+        os.killpg(process.pid, signal.SIGHUP)
+    assert process.wait(timeout=400) == (0 if ignored else 129)
     tree, _ = read_posterior("p.nc")
-    assert tree.attrs["interrupted"] == 1
-    assert tree["posterior"].sizes["draw"] > 10
-
-
-@pytest.mark.slow
-def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(released):
-    """Under nohup SIGHUP is ignored: the run goes on to its end."""
-    process, main = _fit_on_a_terminal(20_000, "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
-    os.close(main)
-    assert process.wait(timeout=400) == 0
-    tree, _ = read_posterior("p.nc")
-    assert "interrupted" not in tree.attrs
-    assert tree["posterior"].sizes["draw"] == 20000
+    assert tree.attrs.get("interrupted", 0) == (not ignored)
+    assert tree["posterior"].sizes["draw"] == draws if ignored else 10 < tree["posterior"].sizes["draw"] < draws

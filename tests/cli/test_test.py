@@ -35,7 +35,7 @@ def answered(run):
     return lambda *arguments: json.loads(run("test", *arguments, "--format", "json").out)
 
 
-def test_the_result_in_words(run, release):
+def test_the_result_in_words_and_of_several_releases(run, answered, release):
     result = run("test", "square.nc", "--alternative", "less", "--seed", "3")
     assert result.status == 0, result.err
     expected = odds_ratio_test_from_release(release, "less", rng=np.random.default_rng(3))
@@ -47,6 +47,15 @@ def test_the_result_in_words(run, release):
         repr(expected.uniform), "Keep this result", "whoever chooses the seed chooses the p-value", "simulated release",
     ):  # fmt: skip
         assert words in result.out
+    more = lattice("more.nc", 0.5, seed=2)
+    found = answered("square.nc", "more.nc", "--seed", "3")
+    expected = odds_ratio_test_from_releases([release, more], "two-sided", rng=np.random.default_rng(3))
+    assert (found["pvalue"], found["uniform"]) == (expected.pvalue, expected.uniform)
+    assert (found["optimal"], found["simulated"]) == (False, True)
+    words = run("test", "square.nc", "more.nc", "--seed", "3").out
+    assert expected.claim in words
+    assert "a mean of 2 noisy corners with weights 0.2, 0.8" in words
+    assert "uniformly most powerful" not in words
 
 
 def test_the_result_as_json_and_in_a_file(run, release):
@@ -100,18 +109,6 @@ def test_labels_that_are_numbers_and_an_interval_that_holds_nothing(run, answere
     assert "uniform added" not in result.out
     found = answered("far.nc")
     assert (found["interval"]["empty"], found["uniform"]) == (True, None)
-
-
-def test_several_releases_make_one_test(run, answered, release):
-    more = lattice("more.nc", 0.5, seed=2)
-    found = answered("square.nc", "more.nc", "--seed", "3")
-    expected = odds_ratio_test_from_releases([release, more], "two-sided", rng=np.random.default_rng(3))
-    assert (found["pvalue"], found["uniform"]) == (expected.pvalue, expected.uniform)
-    assert (found["optimal"], found["simulated"]) == (False, True)
-    words = run("test", "square.nc", "more.nc", "--seed", "3").out
-    assert expected.claim in words
-    assert "a mean of 2 noisy corners with weights 0.2, 0.8" in words
-    assert "uniformly most powerful" not in words
 
 
 def test_bad_input_is_one_line(released, release):

@@ -14,12 +14,28 @@ TABLES = np.array([x for x in product(range(N + 1), repeat=3) if sum(x) == N])
 LAWS = {"truncated": noise.TruncatedLaplace, "inflated": noise.BoundaryInflatedLaplace}
 
 
-def test_log_likelihoods_are_those_of_the_laws():
+def test_log_likelihoods_are_those_of_the_laws_and_releases_of_the_same_data_multiply():
     values = np.array([[0.0, 1.0], [0.31, 0.995]])
     for rule in LAWS:
         law = LAWS[rule](0.07, (0.0, 1.0))
         expected = [[[law.logp(value, k / N) for k in range(N + 1)] for value in row] for row in values]
         np.testing.assert_allclose(log_likelihoods(values, N, 0.07, rule), expected, rtol=1e-12, atol=1e-12)
+    values = [[0.2, 0.3, 0.4], [0.25, 0.5, 0.3]]
+    found = posterior(log_likelihoods(values, N, 0.1, "truncated").sum(axis=0, keepdims=True))
+    expected = of_counts(by_enumeration(values, "truncated", 0.1, [1.0] * 3))
+    np.testing.assert_allclose(found.counts[0], expected, rtol=1e-9)
+    terms = np.zeros((1, 3, 5))
+    far = log_likelihoods([[0.9, 0.9, 0.9]], 1000, 0.001, "truncated")
+    for call, message in (
+        (lambda: log_likelihoods([0.1, 1.2], 5, 0.1, "truncated"), r"between 0 and 1, got 1\.2"),
+        (lambda: log_likelihoods(0.1, 5, 0.1, "clipped"), "rule"),
+        (lambda: posterior(terms, alpha=[1.0, 0.0, 1.0]), "alpha must be 3 positive"),
+        (lambda: posterior(terms, np.zeros((1, 3, 5))), "sums must have shape"),
+        (lambda: posterior(np.zeros((3, 5))), "two categories"),
+        (lambda: posterior(far), "data set 0 contradicts n=1000"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def by_enumeration(data_sets, rule, scale, alpha, sums=None):
@@ -77,22 +93,3 @@ def test_one_proportion_by_quadrature_over_p():
     total = integrate.quad(density, 0.0, 1.0)[0]
     for p in (0.2, 0.5):
         assert found.cdf([p, 1 - p])[0, 0] == pytest.approx(integrate.quad(density, 0.0, p)[0] / total, rel=1e-8)
-
-
-def test_releases_of_the_same_data_multiply_and_bad_input():
-    values = [[0.2, 0.3, 0.4], [0.25, 0.5, 0.3]]
-    found = posterior(log_likelihoods(values, N, 0.1, "truncated").sum(axis=0, keepdims=True))
-    expected = of_counts(by_enumeration(values, "truncated", 0.1, [1.0] * 3))
-    np.testing.assert_allclose(found.counts[0], expected, rtol=1e-9)
-    terms = np.zeros((1, 3, 5))
-    far = log_likelihoods([[0.9, 0.9, 0.9]], 1000, 0.001, "truncated")
-    for call, message in (
-        (lambda: log_likelihoods([0.1, 1.2], 5, 0.1, "truncated"), r"between 0 and 1, got 1\.2"),
-        (lambda: log_likelihoods(0.1, 5, 0.1, "clipped"), "rule"),
-        (lambda: posterior(terms, alpha=[1.0, 0.0, 1.0]), "alpha must be 3 positive"),
-        (lambda: posterior(terms, np.zeros((1, 3, 5))), "sums must have shape"),
-        (lambda: posterior(np.zeros((3, 5))), "two categories"),
-        (lambda: posterior(far), "data set 0 contradicts n=1000"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()

@@ -10,7 +10,7 @@ TABLE = np.zeros((1, tables.COUNTIES, 4))
 TABLE[0, 0], TABLE[0, -1] = [10, 7, 1, 2], [20, 3, 5, 2]
 
 
-def test_truths_are_counties_of_which_none_is_used_twice():
+def test_truths_are_counties_of_which_none_is_used_twice_and_coverage_has_the_standard_error_of_tables():
     assert tables.truths(50).shape == (50, 8, 4)
     with pytest.raises(ValueError, match="repetitions must be at most 54, got 55"):
         tables.truths(55)
@@ -19,6 +19,11 @@ def test_truths_are_counties_of_which_none_is_used_twice():
     largest = counties.isel(county=np.argsort(counties.sum("race").values)[-5:])
     everybody, five = (int(own.sel(race=list(tables.RACES)).sum()) for own in (counties, largest))
     assert int(tables.truths(54).sum()) == everybody - five
+    truth = xr.DataArray(np.ones((2, 8, 4)), dims=("table", "county", "race"))
+    high = np.full((2, 8), 5.0)
+    high[1, :4] = 3.0
+    [row] = tables.summary(truth, {"county total": (np.zeros((2, 8)), high)}, {})
+    assert (row["coverage"], row["standard error"], row["width"]) == pytest.approx((0.75, 0.25, 4.5), abs=1e-12)
 
 
 def test_quantities_of_a_table_and_what_users_do_by_hand():
@@ -39,12 +44,3 @@ def test_quantities_of_a_table_and_what_users_do_by_hand():
     ):
         low, high = found["sums, sd", quantity]
         np.testing.assert_allclose((high - low)[0, 0], 2 * 1.6448536 * sd, rtol=1e-6)
-
-
-def test_coverage_has_the_standard_error_of_tables():
-    """Two tables that hold 8 of 8 and 4 of 8 totals: 0.75, and a standard error of 0.25."""
-    truth = xr.DataArray(np.ones((2, 8, 4)), dims=("table", "county", "race"))
-    high = np.full((2, 8), 5.0)
-    high[1, :4] = 3.0
-    [row] = tables.summary(truth, {"county total": (np.zeros((2, 8)), high)}, {})
-    assert (row["coverage"], row["standard error"], row["width"]) == pytest.approx((0.75, 0.25, 4.5), abs=1e-12)

@@ -14,7 +14,7 @@ from notebooks.real_tables_law import learnt_law, parted, with_law
 STORED = Path(__file__).parents[2] / "notebooks/data/learnt_laws.csv"
 
 
-def test_picture_of_a_learnt_law():
+def test_picture_of_a_learnt_law_the_same_numbers_under_another_law_and_numbers_that_are_left_out():
     law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3)
     rng = np.random.default_rng(1)
     rows = np.array([[law.drawn_rows(rng) for _ in range(50)] for _ in range(2)])
@@ -26,10 +26,6 @@ def test_picture_of_a_learnt_law():
     np.testing.assert_allclose(heights, rows[:, :, -1].mean(axis=(0, 1)))
     [supposed] = [line for line in drawn.axes[-1].lines if line.get_label() == "supposed"]
     np.testing.assert_allclose(supposed.get_ydata(), 1 / 7)
-
-
-def test_the_same_numbers_under_another_law_and_numbers_that_are_left_out():
-    """Small ones, and those of larger areas with one part; the shipped tables of the Capital Territory have both."""
     release, rows, truth = synthetic(2, "dirichlet")
     assert [own.query.rows for own in release.measurements] == [208, 52, 16, 104, 4, 26, 8, 2]
     other = with_law(release, LAWS["dirichlet"].given(rows))

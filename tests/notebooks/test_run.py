@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import nbformat
 import pytest
@@ -47,16 +48,11 @@ def test_two_runs_that_differ_are_refused_and_nothing_is_stored_unasked(write, c
 
 
 def test_a_kernel_that_dies_before_it_begins_is_started_once_more(write, monkeypatch):
-    begun = []
-
-    def dies(client, *args, **kwargs):
-        begun.append(client)
-        raise RuntimeError("Kernel died before replying to kernel_info")
-
+    dies = Mock(side_effect=RuntimeError("Kernel died before replying to kernel_info"))
     monkeypatch.setattr(run.NotebookClient, "execute", dies)
     with pytest.raises(RuntimeError, match="Kernel died before replying"):
         run.execute(write("lesson", "1"))
-    assert len(begun) == 2
+    assert dies.call_count == 2
 
 
 def test_the_longest_begin_and_some_are_not_compiled_in_quick_runs(tmp_path, write, monkeypatch, capsys):

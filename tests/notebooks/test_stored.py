@@ -101,15 +101,12 @@ def test_a_total_with_absent_days_is_beside_the_sum_and_the_truth():
     assert ("the truth is above both intervals" in prose(REAL)) == (truth > most)
 
 
-def test_the_law_is_not_refuted_and_another_one_is():
+def test_the_law_is_not_refuted_and_another_one_is_and_false_alarms_are_those_that_are_stored():
     words = shown("bdp.check_law(everything)")
     assert "differences that it cannot give" in words
     p = float(words.split("p = ")[1].split(",")[0])
     assert p > 1e-4
     assert "deviations of at most 2: p = 0," in words
-
-
-def test_false_alarms_are_those_that_are_stored():
     with (FOLDER / "data/law_checks.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     lines = shown("law_checks.csv").splitlines()

@@ -27,7 +27,7 @@ def _texts(figure):
     return "\n".join(own.get_text() for own in figure.findobj(Text))
 
 
-def test_intervals_show_mean_quantiles_release_and_truth():
+def test_intervals_show_mean_quantiles_release_and_truth_are_paged_and_may_be_relative(monkeypatch):
     figure = plots.intervals(POSTERIOR, prob=0.9, truth=TRUTH)
     draws = POSTERIOR["posterior"]["x"].values.reshape(-1, 12)
     free = np.array([True, True, False] * 4)
@@ -41,9 +41,6 @@ def test_intervals_show_mean_quantiles_release_and_truth():
     np.testing.assert_array_equal(_line(figure, "published (noisy)")[0], release().values.values.reshape(-1))
     np.testing.assert_array_equal(_line(figure, "determined by the exact values")[1], np.flatnonzero(~free))
     assert "90% equal-tailed interval" in _texts(figure)
-
-
-def test_intervals_are_paged_say_which_cells_they_show_and_may_be_relative(monkeypatch):
     assert "cells 6 to 10 of 12" in _texts(plots.intervals(POSTERIOR, limit=5, page=2))
     assert "the 5 of 12 cells with the widest intervals" in _texts(plots.intervals(POSTERIOR, limit=5))
     with pytest.raises(ValueError, match="page must be at most 3"):
@@ -54,7 +51,7 @@ def test_intervals_are_paged_say_which_cells_they_show_and_may_be_relative(monke
     assert "minus published" in figure.axes[0].get_xlabel()
 
 
-def test_heatmaps_write_the_mean_and_mark_determined_cells():
+def test_heatmaps_write_the_mean_and_mark_determined_cells_and_any_label_can_be_drawn(tmp_path):
     mean = POSTERIOR["posterior"]["x"].values.reshape(-1, 4, 3).mean(axis=0)
     written = [own.get_text() for own in plots.heatmaps(POSTERIOR).axes[0].texts]
     assert written[:3] == [f"{mean[0, 0]:,.1f}", f"{mean[0, 1]:,.1f}", "= 0"]
@@ -62,6 +59,11 @@ def test_heatmaps_write_the_mean_and_mark_determined_cells():
     assert [own.get_text() for own in turned.axes[0].texts][1] == f"{mean[1, 0]:,.1f}"
     with pytest.raises(ValueError, match="dims must be two dimensions"):
         plots.heatmaps(POSTERIOR, dims=("county", "race"))
+    for draw in (plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive):
+        figure = draw(POSTERIOR)
+        figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
+    shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
+    assert shown["image/png"].startswith(b"\x89PNG")
 
 
 def test_noise_law_shows_mass_or_density_and_standard_deviation():
@@ -116,14 +118,6 @@ def test_ranks_leave_determined_cells_out_and_the_prior_predictive_interval_is_t
     (segments,) = [own.get_segments() for own in figure.axes[0].collections]
     np.testing.assert_allclose([[own[0][0], own[1][0]] for own in segments], ends.T)
     assert plots.prior_predictive(tree(prior=False)) is None
-
-
-def test_any_label_can_be_drawn(tmp_path):
-    for draw in (plots.intervals, plots.heatmaps, plots.noise_law, plots.ranks, plots.prior_predictive):
-        figure = draw(POSTERIOR)
-        figure.savefig(tmp_path / "a.svg")  # an odd "$" would be a formula that does not parse
-    shown, _ = DisplayFormatter().format(figure)  # in a notebook that has no pyplot yet
-    assert shown["image/png"].startswith(b"\x89PNG")
 
 
 def test_many_columns_are_summarised_in_pieces_and_what_is_no_posterior_is_refused():

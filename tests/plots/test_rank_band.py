@@ -27,11 +27,20 @@ def test_the_probability_is_that_of_enumeration(n, chains, width):
     assert leaving_probability(n, chains, width) == pytest.approx(left / len(subsets), abs=1e-12)
 
 
-def test_the_limit_has_its_level_and_is_no_wider_than_it_must_be():
+def test_the_limit_has_its_level_large_counts_a_logarithmic_axis_and_no_label_is_lost_or_split():
     for chains, shared in ((2, 0.05), (4, 0.05 / 4)):
         width = limit(200, chains, 0.05)
         assert leaving_probability(200, chains, width) <= shared
         assert leaving_probability(200, chains, width - 0.1) > shared
+    own = tree()
+    own["prior_predictive"] = xr.DataTree(own["prior_predictive"].to_dataset() * 40)
+    figure = plots.prior_predictive(own)
+    assert figure.axes[0].get_xscale() == "symlog"
+    assert len(figure.axes[0].get_xticks()) > 2
+    frame = Frame.of({"d": ["a, b=c", "Neoplasms, malignant, of the bronchus and lung"], "age": ["0, 1", "2, 3"]})
+    assert cell_labels(frame, [0, 3]) == ["a, b=c · 0, 1", "Neoplasms, malignant, of t… · 2, 3"]
+    assert len(together(["x" * 80, "y" * 80, "z" * 80])) <= 34
+    assert together(["x" * 80, "y"]).endswith(" · y")
 
 
 def _chains(rng, chains, n, rho):
@@ -69,15 +78,3 @@ def test_disagreement_does_not_widen_the_band_and_a_shifted_chain_is_seen_in_the
     assert "✗" in panel.get_title(loc="left")
     told = [own.get_text() for own in panel.get_legend().get_texts()]
     assert told == [f"chain {c}: leaves the band" for c in (0, 1)]
-
-
-def test_large_counts_have_a_logarithmic_axis_and_no_label_is_lost_or_split():
-    own = tree()
-    own["prior_predictive"] = xr.DataTree(own["prior_predictive"].to_dataset() * 40)
-    figure = plots.prior_predictive(own)
-    assert figure.axes[0].get_xscale() == "symlog"
-    assert len(figure.axes[0].get_xticks()) > 2
-    frame = Frame.of({"d": ["a, b=c", "Neoplasms, malignant, of the bronchus and lung"], "age": ["0, 1", "2, 3"]})
-    assert cell_labels(frame, [0, 3]) == ["a, b=c · 0, 1", "Neoplasms, malignant, of t… · 2, 3"]
-    assert len(together(["x" * 80, "y" * 80, "z" * 80])) <= 34
-    assert together(["x" * 80, "y"]).endswith(" · y")

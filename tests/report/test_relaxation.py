@@ -53,12 +53,22 @@ def test_the_page_says_so_wherever_it_matters(posterior):
     np.testing.assert_array_equal(fit.answers(fit.cells)[:, 0], x[..., 0, 0].ravel())
 
 
-def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior):
+def test_rank_plots_show_neither_coordinates_nor_what_is_exact_and_the_command_line_says_so(
+    posterior, tmp_path, capsys
+):
     titles = [label for label, _ in worst_mixed(Posterior.of(posterior), 50)[0]]
     assert len(titles) == 8 + 1  # free cells and the rate
     assert not any("coordinates" in title or EDUCATION[2] in title for title in titles)
     shown = [text.get_text() for text in bdp.plots.heatmaps(posterior).axes[0].texts]
     assert shown.count("= 0") == 4
+    file = str(tmp_path / "posterior.nc")
+    posterior.to_netcdf(file, engine="h5netcdf")
+    main(["summary", file])
+    assert "real numbers stand for whole ones and are not rounded" in capsys.readouterr().out
+    main(["summary", file, "--format", "json", "--query", "margins:education"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == "continuous relaxation"
+    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]
 
 
 def test_real_numbers_without_a_declaration_are_refused_and_there_is_one_table_of_each_kind(posterior):
@@ -79,14 +89,3 @@ def test_real_numbers_without_a_declaration_are_refused_and_there_is_one_table_o
     assert not Posterior.of(both).relaxed
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
-
-
-def test_the_command_line_says_so_too(posterior, tmp_path, capsys):
-    file = str(tmp_path / "posterior.nc")
-    posterior.to_netcdf(file, engine="h5netcdf")
-    main(["summary", file])
-    assert "real numbers stand for whole ones and are not rounded" in capsys.readouterr().out
-    main(["summary", file, "--format", "json", "--query", "margins:education"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["counts"] == "continuous relaxation"
-    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]

@@ -70,7 +70,7 @@ def _made_up(release, counts):
     return xr.DataTree.from_dict({"posterior": xr.Dataset({"x": draws}), "release": release.to_dataset()})
 
 
-def test_every_release_is_read_with_its_table(posterior):
+def test_every_release_is_read_with_its_table_numbers_that_were_replaced_are_of_none_and_truth_is_by_name(posterior):
     people, died = PosteriorModel.checked(posterior).published_tables()
     assert (people.name, died.name) == ("people", "died")
     assert (people.releases, died.releases) == ((ONE, TWO), (DIED,))
@@ -82,6 +82,20 @@ def test_every_release_is_read_with_its_table(posterior):
     assert (found.likelihoods, found.replaced, found.potentials) == (["survey"], [], ["pull"])
     with pytest.raises(ValueError, match="var must be a table of the posterior, people, died; got 'x'"):
         Posterior.of(posterior, "x")
+    own = posterior.copy()
+    del own["release_2"]  # what `annotate` leaves out after pm.set_data
+    told = _words(page(own), "methods")
+    assert "The numbers of noisy_3, noisy_4, exact_2 are not those of any release in the file" in told
+    assert "likelihoods of its author: survey." in told
+    del own["release"]
+    assert [fit.name for fit in PosteriorModel.checked(own).published_tables()] == ["died"]
+    for truth, message in (
+        (NOISY, "truth must say which of the tables people, died it is"),
+        ({"x": NOISY}, "truth must be about tables of the posterior, people, died; got x"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            page(posterior, truth=truth)
+    assert "contains the confidential table" in page(posterior, truth={"died": [5, 1, 8]})
 
 
 def test_the_methods_paragraph_names_everything(text):
@@ -114,23 +128,6 @@ def test_a_model_without_parameters_or_noise_claims_neither():
     told = re.sub(r"\s+:", ":", _words(page(_made_up(own, np.full((2, 9, 3), [1, 2, 1]))), "release"))
     assert "total: 5" in told.replace("Grand total: 4", "")
     assert "Grand total: 5" not in told
-
-
-def test_numbers_that_were_replaced_are_not_those_of_a_release_and_truth_is_by_name(posterior):
-    own = posterior.copy()
-    del own["release_2"]  # what `annotate` leaves out after pm.set_data
-    told = _words(page(own), "methods")
-    assert "The numbers of noisy_3, noisy_4, exact_2 are not those of any release in the file" in told
-    assert "likelihoods of its author: survey." in told
-    del own["release"]
-    assert [fit.name for fit in PosteriorModel.checked(own).published_tables()] == ["died"]
-    for truth, message in (
-        (NOISY, "truth must say which of the tables people, died it is"),
-        ({"x": NOISY}, "truth must be about tables of the posterior, people, died; got x"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            page(posterior, truth=truth)
-    assert "contains the confidential table" in page(posterior, truth={"died": [5, 1, 8]})
 
 
 def test_the_result_comes_first(posterior, text):

@@ -55,7 +55,7 @@ def test_counts_totals_parameters_and_exact_numbers(tree):
     assert table.loc["beta1", "exact"].isna().all()
 
 
-def test_variables_and_queries(tree):
+def test_variables_queries_a_dimension_that_is_called_answer_and_a_posterior_without_a_release(tree):
     assert bdp.summary(tree, "beta1").index.tolist() == [("beta1", "")]
     assert bdp.summary(tree, ["effect", "x"]).index.get_level_values("part").tolist() == ["effect"] * 3 + ["x"] * 3
     stacked = bdp.summary(tree, query=bdp.Totals(TABLE, "state") + bdp.Totals(TABLE))
@@ -70,9 +70,6 @@ def test_variables_and_queries(tree):
     ):
         with pytest.raises(error, match=message):
             bdp.summary(**({"posterior": tree} | given))
-
-
-def test_a_dimension_that_is_called_answer_and_a_posterior_without_a_release(tree):
     labels = {"answer": ["yes", "no"]}
     measured = bdp.Measured(bdp.Identity(labels), [3, 4], bdp.noise.DiscreteGaussian(2.0))
     own = bdp.Release.from_published(labels, [measured])

@@ -37,7 +37,7 @@ def tree():
     return xr.DataTree.from_dict({"posterior": values, **first, **second})
 
 
-def test_each_table_has_its_own_release(tree):
+def test_each_table_has_its_own_release_on_the_command_line_too(tree, tmp_path, monkeypatch, capsys):
     table = bdp.summary(tree)
     parts = ["x", "x: grand total", "z", "z: 1 linear combination", "z: grand total", "twice", "rate"]
     assert list(dict.fromkeys(table.index.get_level_values("part"))) == parts
@@ -54,9 +54,6 @@ def test_each_table_has_its_own_release(tree):
     assert found["status"].tolist() == ["exact", ""]
     with pytest.raises(ValueError, match="query must be about a table of the posterior"):
         bdp.summary(tree, query=bdp.Totals(TWO_WAY))
-
-
-def test_the_command_line(tree, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tree.to_netcdf("posterior.nc", engine="h5netcdf")
 
