@@ -47,7 +47,7 @@ def posterior():
         pm.Normal("survey", rate, 1.0, observed=np.array([4.0, 5.0]))
         pm.Potential("pull", -((rate - 5.0) ** 2))
         with pytensor.config.change_flags(mode="FAST_COMPILE"):  # by Python: compilation takes longer
-            tree = bdp.sample(draws=60, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+            tree = bdp.sample(draws=61, tune=30, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
         # Without the Potential, of which PyMC warns; the draws are compared with nothing here.
         with pytest.warns(UserWarning, match="Potentials"):
             bdp.inference.add_prior_predictive(tree, model, draws=20, random_seed=1)
@@ -108,7 +108,7 @@ def test_the_methods_paragraph_names_everything(text):
     assert "noise law discrete-gaussian sigma=5. Published exactly: grand total." in second
     for words in (
         "noise law discrete-gaussian sigma=1.5. Published exactly: grand total.",
-        "further data, with the likelihoods of its author: survey.", "(Potentials): pull.", "2 chains of 60 draws",
+        "further data, with the likelihoods of its author: survey.", "(Potentials): pull.", "2 chains of 61 draws",
         "p(θ, x | y, t, z) ∝ p(θ) p(x | θ) 1{A x = t, x ≥ 0} p(y | x) p(z | θ, x) exp(v(θ, x))",
         "the other parameters by NUTS", "Prior: ours: rates that scatter",
     ):  # fmt: skip
