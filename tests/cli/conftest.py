@@ -1,9 +1,9 @@
 """Files for the command line, and a way to run it in this process."""
 
-from __future__ import annotations
-
+import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,20 +20,32 @@ IMPORT = ("import", "noisy.csv", "--exact", "margins.csv", *LAW, "-o")
 """With a file after it."""
 RELEASE = ("release", "table.csv", "--invariant", "margins:county", "--mechanism", "lattice-laplace", "--epsilon", "1")
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, where the tests run in the background of a shell
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and stays so in every process that is started there
+BEFORE
+import bayesdp.inference.runs.recorded as recorded
+recorded.SECONDS = 0.0 if "--resume" in sys.argv else recorded.SECONDS  # every draw is written as it comes
+from bayesdp.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def started(*arguments, before="", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE):
+    """The command line in a process, and a session, of its own, with signals as in the foreground but for what runs `before`."""
+    command = [sys.executable, "-c", COMMAND.replace("BEFORE", before), *arguments]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    return subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True, start_new_session=True, env=env)
 
 
 class Result(NamedTuple):
-    """What a run of the command line left behind."""
-
     status: int
     out: str
     err: str
 
 
-type Run = Callable[..., Result]
-
-
-def failed(result: Result, *words: str) -> None:
+def failed(result, *words):
     """Status 2, nothing on standard output, one line on standard error with these words, no traceback."""
     assert (result.status, result.out) == (2, ""), result
     assert len(result.err.splitlines()) == 1, result.err
@@ -42,21 +54,20 @@ def failed(result: Result, *words: str) -> None:
         assert word in result.err
 
 
-def posterior(path: str = "posterior.nc") -> xr.DataTree:
-    """What is in a file of draws."""
+def posterior(path="posterior.nc"):
     with xr.open_datatree(path, engine="h5netcdf") as tree:
         return tree.load()
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys) -> Run:
+def run(tmp_path, monkeypatch, capsys):
     """Run the command line in a folder with example files; ``run("import", "noisy.csv", ...)``."""
     monkeypatch.chdir(tmp_path)
     Path("noisy.csv").write_text(NOISY)
     Path("margins.csv").write_text(MARGINS)
     Path("table.csv").write_text(TABLE)
 
-    def call(*arguments: str) -> Result:
+    def call(*arguments):
         capsys.readouterr()
         try:
             status = main(list(arguments))
@@ -69,14 +80,14 @@ def run(tmp_path, monkeypatch, capsys) -> Run:
 
 
 @pytest.fixture
-def released(run) -> Run:
+def released(run):
     """The same, with ``release.nc`` made of the example files."""
     assert run(*IMPORT, "release.nc").status == 0
     return run
 
 
 @pytest.fixture
-def foreground() -> Iterator[None]:
+def foreground():
     """Signals as a shell in the foreground has them, and as they were afterwards: tests may run in its background."""
     numbers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
     before = {number: signal.signal(number, own) for number, own in numbers.items()}

@@ -1,44 +1,29 @@
 """Signals at every place of a run: what is there afterwards is complete, what is said is true, and no process is left."""
 
-from __future__ import annotations
-
-import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bayesdp.cli.files import read_posterior, read_release
-from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, ROOT, TABLE
-from tests.cli.kills import PLACES, Ended, Job
+from tests.cli.conftest import IMPORT, MARGINS, NOISY, RELEASE, TABLE
+from tests.cli.kills import PLACES, Job, done
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc"),
-    pytest.mark.system,
-    pytest.mark.slow,
-]
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+pytestmark = [on_linux, pytest.mark.system, pytest.mark.slow]
 
 FIT = [*"fit release.nc --chains 2 --draws 200 --tune 50 --seed 1 --quiet -o".split()]
 REPORT = ["report", "posterior.nc", "-o"]
 INTERRUPTS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 SIGNALS = [*INTERRUPTS, "SIGKILL"]
 FIT_PLACES = list(PLACES)[:9]
-KEPT = FIT_PLACES[1:]
-"""Places of `fit` where a signal that can be caught leaves a file."""
-SAVED = FIT_PLACES[5:]
-"""Places of `fit` where the draws have been saved already."""
-
+KEPT, SAVED = FIT_PLACES[1:], FIT_PLACES[5:]
+"""Places of `fit` where a signal that can be caught leaves a file; and where the draws have been saved already."""
 FILES = {"noisy.csv": NOISY, "margins.csv": MARGINS, "table.csv": TABLE}
-WARM_UP = [
-    [*IMPORT, "release.nc"],
-    [*FIT, "posterior.nc", "--cores", "1"],
-    [*RELEASE, "-o", "any.nc"],
-    [*REPORT, "any.html"],
-]
+MADE = [*RELEASE, "-o", "any.nc"]
+WARM_UP = [[*IMPORT, "release.nc"], [*FIT, "posterior.nc", "--cores", "1"], MADE, [*REPORT, "any.html"]]
 JOBS = [
     *(Job([*FIT, "out.nc", "--cores", str(cores)], "", place, name)
       for name in SIGNALS for cores in (1, 2) for place in FIT_PLACES),
@@ -50,34 +35,16 @@ JOBS = [
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory) -> list[tuple[Job, Ended]]:
-    """Do all jobs in one process and its forks, each in a folder of its own, with links to what the first commands made."""
-    folder = tmp_path_factory.mktemp("kills")
-    for name, text in FILES.items():
-        (folder / name).write_text(text)
-    placed = [job._replace(folder=str(folder / f"job{i}")) for i, job in enumerate(JOBS)]
-    for job in placed:
-        Path(job.folder).mkdir()
-        for name in (*FILES, "release.nc", "posterior.nc"):
-            Path(job.folder, name).symlink_to(folder / name)
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.cli.kills"],
-        input=json.dumps({"folder": str(folder), "warm_up": WARM_UP, "jobs": placed}),
-        capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    lines = process.stdout.splitlines()
-    return [(job, Ended(*json.loads(line))) for job, line in zip(placed, lines, strict=True)]
+def ended(tmp_path_factory):
+    return done(tmp_path_factory.mktemp("kills"), FILES, WARM_UP, JOBS)
 
 
-def too_late(job: Job) -> bool:
+def too_late(job):
     """Whether the signal comes when the result has its name, or gets it in any case."""
-    writes = job.command[0] in ("release", "import") and job.place == "writing"
-    return writes or job.place == "printing"
+    return job.place == "printing" or (job.command[0] in ("release", "import") and job.place == "writing")
 
 
-def check_processes_and_words(job: Job, ended: Ended) -> None:
-    """What holds for every signal at every place."""
+def check_processes_and_words(job, ended):
     assert ended.closed, "standard output is held open"
     assert ended.left == []
     assert "Traceback" not in ended.err
@@ -86,25 +53,22 @@ def check_processes_and_words(job: Job, ended: Ended) -> None:
         return
     # What is written already is no failure: whoever runs `release` again after one makes a second release.
     assert ended.status == (0 if too_late(job) else INTERRUPTS[job.signal]), ended.err
-    names = [path.name for path in Path(job.folder).iterdir()]
-    assert not any(name.startswith(".") for name in names)
-    there = [name for name in names if name.startswith("out")]
+    assert not list(Path(job.folder).glob(".*"))
+    there = [name for name in ended.names if "/" not in name]
     if "out.nc.partial" in there:  # the journal of `fit`: where it stays, that is said
         there.remove("out.nc.partial")
         assert "with --resume the same command goes on" in ended.err
     assert ("nothing was written" in ended.err) == (there == []), ended.err
 
 
-def check_fit(job: Job, ended: Ended) -> None:
-    output = Path(job.folder, "out.nc")
-    caught = job.signal != "SIGKILL"
+def check_fit(job, ended):
+    output, caught = Path(job.folder, "out.nc"), job.signal != "SIGKILL"
     assert output.exists() == (job.place in (KEPT if caught else SAVED)), ended.err
     if not output.exists():
         return
     tree, release = read_posterior(str(output))
     assert release == read_release(str(Path(job.folder, "release.nc")))
-    draws = tree["posterior"].sizes["draw"]
-    early = job.place == "drawing"
+    draws, early = tree["posterior"].sizes["draw"], job.place == "drawing"
     undiagnosed = len(tree["diagnostics"].data_vars) == 0
     assert bool(tree.attrs.get("interrupted", 0)) == early
     assert 0 < draws < 200 if early else draws == 200
@@ -122,7 +86,7 @@ def check_fit(job: Job, ended: Ended) -> None:
         assert tree["diagnostics"].attrs["message"] == f"Convergence was not judged: {reason}."
 
 
-def check_writer(job: Job, ended: Ended) -> None:
+def check_writer(job, ended):
     output = Path(job.folder, job.command[-1])
     # An interrupt waits for the writing to end; a kill does not.
     caught = job.signal != "SIGKILL"
@@ -141,7 +105,6 @@ def check_writer(job: Job, ended: Ended) -> None:
 
 
 def test_nothing_is_lost_wherever_a_signal_hits(ended):
-    """Every place, every signal, one and two cores."""
     wrong = []
     for job, one in ended:
         try:

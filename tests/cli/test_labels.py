@@ -3,8 +3,6 @@
 What is printed holds none of them as they are, a row stays a row, and what is written comes back exactly as it was.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -32,33 +30,31 @@ SQUARE = {COUNTY: LABELS[:2], EDUCATION: ["=Low\x07", "\u202eHigh"]}
 GAUSSIAN = bdp.noise.DiscreteGaussian(sigma=2.0)
 
 
-def release() -> bdp.Release:
+def published(*exact):
+    return bdp.Release.from_published(FRAME, exact=exact)
+
+
+def posterior():
     noisy = COUNTS + np.tile([1, -1], (len(LABELS), 1)) * (-1) ** np.arange(len(LABELS))[:, None]
     sums = MARGIN + bdp.Totals(FRAME, "@group\n")
     measured = [
         bdp.Measured(CELLS, noisy, GAUSSIAN, name="noi\x1bsy"),
         bdp.Measured(sums, sums.apply(COUNTS) + 1, GAUSSIAN),
     ]
-    exact = [bdp.Exact(MARGIN, MARGIN.apply(COUNTS))]
-    return bdp.Release.from_published(FRAME, measured, exact, simulated=True)
-
-
-def posterior() -> xr.DataTree:
-    """Draws made up, as `bayesdp.sample` would return them."""
-    own, rng, shares = release(), np.random.default_rng(1), np.full(len(LABELS), 1 / len(LABELS))
+    own = bdp.Release.from_published(FRAME, measured, [bdp.Exact(MARGIN, MARGIN.apply(COUNTS))], simulated=True)
+    rng, shares = np.random.default_rng(1), np.full(len(LABELS), 1 / len(LABELS))
     draws = np.stack([rng.multinomial(total, shares, size=(2, 100)) for total in COUNTS.sum(axis=0)], axis=-1)
     x = xr.DataArray(draws, dims=("chain", "draw", *DIMS), coords=own.coords)
-    normal = rng.normal(size=(2, 100, len(LABELS)))
-    effect = xr.DataArray(normal, dims=("chain", "draw", COUNTY), coords={COUNTY: LABELS})
+    effect = xr.DataArray(
+        rng.normal(size=(2, 100, len(LABELS))), dims=("chain", "draw", COUNTY), coords={COUNTY: LABELS}
+    )
     values = xr.Dataset({"x": x, "eff\x1bect\n": effect})
     limits = {name: (DIMS, array) for name, array in zip(("lower", "upper"), own.fiber.bounds()[:2], strict=True)}
     limits["determined"] = (DIMS, own.fiber.determined())
-    made = xr.DataTree.from_dict({
-        "posterior": values,
-        "release": own.to_dataset(),
-        "fiber": xr.Dataset(limits, coords=own.coords, attrs={"variable": "x", "connectivity": "proved: by hand"}),
-        "diagnostics": bdp.inference.diagnose(values, {"x": own.fiber.determined()}),
-    })  # fmt: skip
+    made = xr.DataTree.from_dict({"posterior": values, "release": own.to_dataset()})
+    attrs = {"variable": "x", "connectivity": "proved: by hand"}
+    made["fiber"] = xr.DataTree(xr.Dataset(limits, coords=own.coords, attrs=attrs))
+    made["diagnostics"] = xr.DataTree(bdp.inference.diagnose(values, {"x": own.fiber.determined()}))
     made["diagnostics"].attrs["message"] = "as\x1b[31m somebody\u202e wrote it"
     return made
 
@@ -71,7 +67,7 @@ STATUS = 0 if MADE["diagnostics"].attrs["converged"] else 3
 def shown(run):
     """Run a command, and look at all that it printed."""
 
-    def call(*arguments: str, status: int = 0):
+    def call(*arguments, status=0):
         result = run(*arguments)
         assert result.status == status, result.err
         assert obeyed(result.out) == obeyed(result.err) == set()
@@ -86,50 +82,41 @@ def saved(shown):
     return lambda *arguments, status=STATUS: shown("summary", "posterior.nc", *arguments, status=status)
 
 
-def write(path: str, *rows: list, header: str = "count") -> None:
-    """As an agency might write it: labels as they are."""
+def write(path, *rows, header="count"):
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([[COUNTY, "education", header], *rows])
 
 
 @pytest.fixture
 def table(shown):
-    cells = zip(LABELS, COUNTS.tolist(), strict=True)
+    names = zip(LABELS, COUNTS.tolist(), strict=True)
     write(
-        "labels.csv", *([label, name, n] for label, row in cells for name, n in zip(("Low", "High"), row, strict=True))
+        "labels.csv", *([label, name, n] for label, row in names for name, n in zip(("Low", "High"), row, strict=True))
     )
     return shown
 
 
-@pytest.mark.parametrize(
-    ("query", "rows"), [("cells", 2 * len(LABELS)), (f"margins:{COUNTY}", len(LABELS)), ("totals:@group\n", 3)]
-)
-def test_a_row_stays_a_row_and_a_column_a_column(saved, query, rows):
-    table = saved("--query", query).out.split("\n\n")[1].split("\n")
-    assert len(table) == 1 + rows
-    if query.startswith("margins"):
-        # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
-        assert len({width(row[: row.rindex("  ")].rstrip()) for row in table[1:]}) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "dims", "labels"),
-    [
+def test_a_row_stays_a_row_and_a_column_a_column_in_words_and_csv(saved):
+    for query, rows in (("cells", 2 * len(LABELS)), (f"margins:{COUNTY}", len(LABELS)), ("totals:@group\n", 3)):
+        table = saved("--query", query).out.split("\n\n")[1].split("\n")
+        assert len(table) == 1 + rows
+        if query.startswith("margins"):
+            # The position of the mean, in columns of a terminal: two for each letter of 東京都, none for a combining mark.
+            assert len({width(row[: row.rindex("  ")].rstrip()) for row in table[1:]}) == 1
+    for options, dims, labels in (
         ((), DIMS, LABELS),
         (("--query", "totals:@group\n"), ("@group\n",), GROUPS[:3]),
         (("--var", "eff\x1bect\n"), (COUNTY,), LABELS),
-    ],
-)
-def test_csv(saved, options, dims, labels):
-    out = saved("--format", "csv", *options).out
-    header, *rows = csv.reader(io.StringIO(out))
-    assert len(rows) == len(out.splitlines()) - 1
-    place = len(dims)
-    assert [label_of_csv(cell) for cell in header[: place + 1]] == [*dims, "published"]
-    assert list(dict.fromkeys(label_of_csv(row[0]) for row in rows)) == labels
-    for row in rows:
-        assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row[:place])
-        assert all(float(cell) == float(cell) for cell in row[place:-1] if cell)  # numbers stay numbers
+    ):
+        out = saved("--format", "csv", *options).out
+        header, *rows = csv.reader(io.StringIO(out))
+        assert len(rows) == len(out.splitlines()) - 1
+        place = len(dims)
+        assert [label_of_csv(cell) for cell in header[: place + 1]] == [*dims, "published"]
+        assert list(dict.fromkeys(label_of_csv(row[0]) for row in rows)) == labels
+        for row in rows:
+            assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row[:place])
+            assert all(float(cell) == float(cell) for cell in row[place:-1] if cell)  # numbers stay numbers
 
 
 def test_json_errors_and_a_page(saved, shown):
@@ -150,17 +137,13 @@ def test_json_errors_and_a_page(saved, shown):
         assert f"<bdi>{label}" in text
 
 
-@pytest.mark.parametrize("name", ["release.nc", "release.csv"])
-def test_import_and_back(table, name):
-    table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", name, status=2)
-    table("import", "labels.csv", *LAW, "-o", name)
-    made = bdp.Release.from_netcdf(name) if name.endswith(".nc") else bdp.Release.from_csv(name)
-    assert made.frame.labels[0] == tuple(LABELS)
-    assert made.dims == (COUNTY, "education")
-    np.testing.assert_array_equal(made.values, COUNTS)
-
-
-def test_what_is_wrong_with_a_table(table):
+def test_import_and_back_what_is_wrong_with_a_table_and_a_test(table):
+    table("import", "labels.csv", *LAW, "--group", "no\x1b=x", "-o", "release.nc", status=2)
+    for name, read in (("release.nc", bdp.Release.from_netcdf), ("release.csv", bdp.Release.from_csv)):
+        table("import", "labels.csv", *LAW, "-o", name)
+        made = read(name)
+        assert (made.frame.labels[0], made.dims) == (tuple(LABELS), (COUNTY, "education"))
+        np.testing.assert_array_equal(made.values, COUNTS)
     lines = Path("labels.csv").read_bytes().split(b"\r\n")
     whole = lines[:-1]
     for wrong in (
@@ -174,25 +157,18 @@ def test_what_is_wrong_with_a_table(table):
     told = table("import", "labels.csv", *LAW, "--exact", "exact.csv", "-o", "o.nc", status=2).err
     assert "contradict" in told
     assert "cou\\x1b[31mnty" in told
-
-
-def test_a_test(shown):
     mechanism = bdp.LatticeLaplace(bdp.Margins(SQUARE, [COUNTY], [EDUCATION]), epsilon=0.25)
     mechanism.release(np.array([[12, 30], [25, 17]]), rng=np.random.default_rng(1)).to_csv("square.csv")
-    words = shown("test", "square.csv", "--seed", "1").out
+    words = table("test", "square.csv", "--seed", "1").out
     assert "\\x1b[2J" in words
     assert len(words.splitlines()[0]) > 30
-    found = json.loads(shown("test", "square.csv", "--seed", "1", "--format", "json").out)
+    found = json.loads(table("test", "square.csv", "--seed", "1", "--format", "json").out)
     assert found["cell"] == f"{COUNTY}={LABELS[0]}, {EDUCATION}==Low\x07"
 
 
-def published(*exact: bdp.Exact) -> bdp.Release:
-    return bdp.Release.from_published(FRAME, exact=exact)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_labels_in_errors_of_the_library_and_in_what_pymc_logs_and_who_prints(capsys):
+    """They are printed with a traceback where nobody catches them."""
+    for call in (
         lambda: bdp.Measured(CELLS, np.where(COUNTS == 3, np.nan, COUNTS), GAUSSIAN),
         lambda: bdp.Measured(CELLS, COUNTS + 0.5, GAUSSIAN),
         lambda: bdp.Measured(CELLS, COUNTS, bdp.noise.TruncatedLaplace(2.0, (0.0, 5.0))),
@@ -203,24 +179,16 @@ def published(*exact: bdp.Exact) -> bdp.Release:
         lambda: bdp.Margins(FRAME, [COUNTY, "@group\n"]),
         lambda: bdp.LatticeLaplace(MARGIN, epsilon=1.0).release(COUNTS - 1, rng=np.random.default_rng(1)),
         lambda: published(bdp.Exact(MARGIN, [3, 4]), bdp.Exact(TOTAL, 9)),
-        lambda: published(
-            bdp.Exact(bdp.LinearQuery(FRAME, [[1] * COUNTS.size], ["na\x1bme"]), [3]), bdp.Exact(TOTAL, 9)
-        ),
+        lambda: published(bdp.Exact(bdp.LinearQuery(FRAME, [[1] * COUNTS.size], ["\x1b"]), [3]), bdp.Exact(TOTAL, 9)),
         lambda: published(bdp.Exact(MARGIN, [3, 4]), bdp.Exact(CELLS, COUNTS + 9, ">=")),
         lambda: bdp.Frame.of({"a\x1b": ["\u202e", "\u202e"]}),
         lambda: bdp.Frame.of({"a\x1b": [None]}),
         lambda: MARGIN.apply(xr.DataArray([1], dims="a\x1b")),
         lambda: bdp.Frame.of(FRAME).align(xr.DataArray(COUNTS[1:], dims=DIMS, coords={COUNTY: LABELS[1:]}), "table"),
-    ],
-)
-def test_labels_in_errors_of_the_library(call):
-    """They are printed with a traceback where nobody catches them."""
-    with pytest.raises((ValueError, TypeError)) as caught:
-        call()
-    assert obeyed(str(caught.value), "") == set()
-
-
-def test_what_pymc_logs(capsys):
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            call()
+        assert obeyed(str(caught.value), "") == set()
     # The names of its variables hold those of dimensions.
     handler, logger = logging.StreamHandler(), logging.getLogger("pymc")
     logger.addHandler(handler)
@@ -231,9 +199,6 @@ def test_what_pymc_logs(capsys):
     finally:
         logger.removeHandler(handler)
     assert "NUTS: [cou\\x1b[31mnty_effect]\n" in capsys.readouterr().err
-
-
-def test_nothing_is_printed_but_by_two_functions():
     folder = Path(bdp.__file__).parent / "cli"
     own = {path.name for path in folder.glob("*.py") if "print(" in path.read_text(encoding="utf-8")}
     assert own == {"errors.py", "demo.py"}  # the demonstration prints its own tables only

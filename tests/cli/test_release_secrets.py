@@ -1,14 +1,11 @@
 """``bayesdp release`` shows no number of a confidential table, however the file is wrong; ``bayesdp import`` shows it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from bayesdp.cli import main
 from bayesdp.tables import read_table
 from tests.secrets import SECRET, everything_said, shows_secret
 
@@ -17,7 +14,7 @@ RELEASE = ("--invariant", "margins:county", "--mechanism", "lattice-laplace", "-
 REAL = ("--invariant", "total", "--mechanism", "projected-gaussian", "--mu", "1", "-o", "out.nc")
 
 
-def _long(*values: str, header: str = "county,education,count", counties: str = "AABB") -> str:
+def _long(*values, header="county,education,count", counties="AABB"):
     cells = zip(counties, ["Low", "High", "Low", "High"], values, strict=True)
     return "\n".join([header, *(f"{county},{education},{value}" for county, education, value in cells)]) + "\n"
 
@@ -58,29 +55,27 @@ LONG = {
 }
 
 
-def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    capsys.readouterr()
-    try:
-        status = main(list(arguments))
-    except SystemExit as stop:
-        status = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    assert status == 2, (out, err)
-    assert not Path("out.nc").exists()
-    assert "Traceback" not in err
-    return out + err
+@pytest.fixture
+def refused(run):
+    def call(*arguments):
+        result = run(*arguments)
+        assert result.status == 2, result
+        assert not Path("out.nc").exists()
+        assert "Traceback" not in result.err
+        return result.out + result.err
+
+    return call
 
 
 @pytest.mark.parametrize("way", LONG)
-def test_no_number_of_a_table_that_is_wrong_is_shown(way, tmp_path, monkeypatch, capsys):
+def test_no_number_of_a_table_that_is_wrong_is_shown(way, refused):
     """Neither in what is printed, nor in what the error of the reader is chained to."""
-    monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text(LONG[way])
     for more in (
         RELEASE, (*RELEASE, "--value", "count"), (*REAL, "--dims", "county,education"), (*REAL, "--layout", "wide"),
         (*RELEASE, "--group", "county=education"), (*RELEASE, "--group", "count=education"),
     ):  # fmt: skip
-        said = _refused(capsys, "release", "table.csv", *more)
+        said = refused("release", "table.csv", *more)
         assert not shows_secret(said), said
         assert "table" in said or "--group" in more  # the file, or the table, is named
     for options in ({}, {"value": "count"}, {"dims": ["county", "education"]}, {"layout": "wide"}):
@@ -91,28 +86,21 @@ def test_no_number_of_a_table_that_is_wrong_is_shown(way, tmp_path, monkeypatch,
             assert not shows_secret(said), said
 
 
-def test_nor_are_bytes_that_are_no_text(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_bytes(b"county,count\nA,731941\xff\nB,3\n")
+def test_nor_are_those_of_a_netcdf_file_nor_bytes_that_are_no_text(refused):
+    more = ("--invariant", "total", "--mechanism", "lattice-laplace", "--epsilon", "1", "-o", "out.nc")
+    for values in (
+        [-731941, 1], [731941.5, 1.0], [np.nan, 731941.0], [np.inf, 731941.0], [731941 * 10**11, 1], ["731941x", "1"],
+    ):  # fmt: skip
+        table = xr.DataArray(values, dims="county", coords={"county": ["A", "B"]}, name="count")
+        table.to_netcdf("table.nc", engine="h5netcdf")
+        assert not shows_secret(refused("release", "table.nc", *more))
+    Path("table.csv").write_bytes(b"county,count\nA,731941\xff\nB,3\n")
     with pytest.raises(ValueError, match="it is no text in 'utf-8'") as caught:
-        read_table(path, confidential=True)
+        read_table("table.csv", confidential=True)
     assert not shows_secret(everything_said(caught.value))
 
 
-@pytest.mark.parametrize(
-    "values",
-    [[-731941, 1], [731941.5, 1.0], [np.nan, 731941.0], [np.inf, 731941.0], [731941 * 10**11, 1], ["731941x", "1"]],
-)
-def test_nor_are_those_of_a_netcdf_file(values, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    labels = {"county": ["A", "B"]}
-    xr.DataArray(values, dims="county", coords=labels, name="count").to_netcdf("table.nc", engine="h5netcdf")
-    more = ("--invariant", "total", "--mechanism", "lattice-laplace", "--epsilon", "1", "-o", "out.nc")
-    assert not shows_secret(_refused(capsys, "release", "table.nc", *more))
-
-
-def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_place_and_the_rule_are_named_and_what_was_published_is_shown_by_import(refused):
     place = "table.csv, line 4, column 'count': county="
     for text, told in (
         (_long("12", "x17", "2", "3"), "line 3, column 'count': what stands at county=A, education=High is not a"),
@@ -123,12 +111,7 @@ def test_the_place_and_the_rule_are_named(tmp_path, monkeypatch, capsys):
         (_long(*"1234", counties="7777"), f"{place}(not shown), education=Low is there already"),
     ):
         Path("table.csv").write_text(text)
-        assert told in _refused(capsys, "release", "table.csv", *RELEASE)
-
-
-def test_what_was_published_is_shown_by_import(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    law = ("--law", "discrete-laplace b=2", "-o", "out.nc")
-    for text in (LONG["text"], LONG["blanks"], LONG["thousands"], LONG["fractional"]):
-        Path("table.csv").write_text(text)
-        assert shows_secret(_refused(capsys, "import", "table.csv", *law))
+        assert told in refused("release", "table.csv", *RELEASE)
+    for way in ("text", "blanks", "thousands", "fractional"):
+        Path("table.csv").write_text(LONG[way])
+        assert shows_secret(refused("import", "table.csv", "--law", "discrete-laplace b=2", "-o", "out.nc"))

@@ -1,10 +1,4 @@
-"""What ``bayesdp import`` says of a file that is not quite right: row, column, and a remedy that works when it is followed.
-
-Each test writes a file with a mistake, reads the remedy from the message, does what it says to the letter, and looks at the
-release that comes out.
-"""
-
-from __future__ import annotations
+"""What ``bayesdp import`` says of a file that is not quite right: row, column, and a remedy that works when it is followed."""
 
 import re
 from pathlib import Path
@@ -25,7 +19,7 @@ STATES = "county,state,count\nAdams,IL,14\nCook,IL,20\nLake,IN,-3\n"
 def imported(run):
     """Import a text: the message if it is refused, else the noisy cells; ``imported(text, *options)``."""
 
-    def call(text: str, *options: str) -> str | list[float]:
+    def call(text, *options):
         Path("noisy.csv").write_text(text)
         result = run("import", "noisy.csv", *LAW, *options, "-o", "release.nc", "--force")
         if result.status:
@@ -36,45 +30,36 @@ def imported(run):
     return call
 
 
-def with_columns(header: str, *values: object) -> str:
-    """The table with a column more before the count, which becomes the number of people."""
+def with_columns(header, *values):
     first, *lines = NOISY.splitlines()
     return "\n".join([f"{first},{header}", *(f"{line},{own}" for line, own in zip(lines, values, strict=True))])
 
 
-@pytest.mark.parametrize(
-    ("written", "where", "number"),
-    [
+def test_separators_of_thousands_and_values_that_were_hidden(imported):
+    for written, where, number in (
         ('"1,215"', "line 2, column 'count': '1,215' at county=Alpha, education=Low is not a number", "1215"),
         ('"-1,215"', "line 2, column 'count'", "-1215"),
         ("1 215", "line 2, column 'count'", "1215"),
         ('"12,215,001"', "line 2, column 'count'", "12215001"),
         ("1,215", "line 2: 4 fields, but the header has 3", "1215"),
         ("1,215,003", "line 2: 5 fields, but the header has 3", "1215003"),
-    ],
-)
-def test_separators_of_thousands(written, where, number, imported):
-    text = NOISY.replace("14", written)
-    message = imported(text)
-    assert where in message
-    assert re.search(r"without separators of thousands, (-?\d+)", message)[1] == number
-    assert imported(text.replace(written, number))[0] == int(number)
+    ):
+        message = imported(NOISY.replace("14", written))
+        assert where in message
+        assert re.search(r"without separators of thousands, (-?\d+)", message)[1] == number
+    assert imported(NOISY.replace("14", "-12215001"))[0] == -12215001
+    for written in ("<5", ">10", "1-4", "≤4", "NA", "*", "suppressed"):
+        message = imported(NOISY.replace("14", written))
+        assert f"line 2, column 'count': {written!r} at county=Alpha, education=Low is not a number" in message
+        assert "leave the field empty and state that the cell was not published: --unmeasured blank" in message
+        hides_by_size = "right only if the choice of what to hide did not depend on the hidden number" in message
+        assert hides_by_size == (written in ("<5", ">10", "1-4", "≤4"))
+    assert np.isnan(imported(NOISY.replace("14", ""), *BLANK)[0])
 
 
-@pytest.mark.parametrize("written", ["<5", ">10", "1-4", "≤4", "NA", "*", "suppressed"])
-def test_values_that_were_hidden(written, imported):
-    text = NOISY.replace("14", written)
-    message = imported(text)
-    assert f"line 2, column 'count': {written!r} at county=Alpha, education=Low is not a number" in message
-    assert "leave the field empty and state that the cell was not published: --unmeasured blank" in message
-    assert np.isnan(imported(text.replace(written, ""), *BLANK)[0])
-    hides_by_size = "right only if the choice of what to hide did not depend on the hidden number" in message
-    assert hides_by_size == (written in ("<5", ">10", "1-4", "≤4"))
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "words", "mended", "remedy", "cells"),
-    [
+def test_what_is_said_helps(imported):
+    """What is refused, what is said of it, and the cells after the remedy: another text, or other options."""
+    for text, options, words, mended, remedy, cells in (
         (NOISY.replace("14", '"14,0"'), (), ["line 2, column 'count': '14,0'", "write it with a decimal point, 14.0"],
          NOISY.replace("14", "14.0"), (), CELLS),
         (with_columns("pop", 101, 102, 103, 104, 105, 106), (),
@@ -103,35 +88,23 @@ def test_values_that_were_hidden(written, imported):
          NOISY.replace("14", ""), BLANK, [np.nan, *CELLS[1:]]),
         (NOISY.replace("Alpha", "Alpha, IL", 1), (), ["line 2: 4 fields", 'in double quotes, "like, this"'],
          NOISY.replace("Alpha", '"Alpha, IL"'), (), CELLS),
-    ],
-    ids="decimal ignore repeats note group missing wide blanks comma short quotes".split(),
-)  # fmt: skip
-def test_what_is_said_helps(text, options, words, mended, remedy, cells, imported):
-    """What is refused, what is said of it, and the cells after the remedy: another text, or other options."""
-    message = imported(text, *options)
-    for own in words:
-        assert own in message
-    np.testing.assert_array_equal(imported(text if mended is None else mended, *remedy), cells)
+    ):  # fmt: skip
+        message = imported(text, *options)
+        for own in words:
+            assert own in message
+        np.testing.assert_array_equal(imported(text if mended is None else mended, *remedy), cells)
 
 
-def test_a_group_and_a_column_of_totals_are_read_as_what_they_are(imported):
+def test_groups_columns_of_totals_and_percentages_are_read_as_what_they_are(imported):
     imported(STATES, "--group", "state=county")
     assert Release.from_netcdf("release.nc").frame.group("state") == ("county", ("IL", "IL", "IN"))
     imported(WIDE, "--dims", "county,education", "--total", "education=total")
     _, total = Release.from_netcdf("release.nc").measurements
     assert total.values.reshape(-1).tolist() == [12, 32]
-
-
-def test_percentages(imported):
     lines = [line.rsplit(",", 1) for line in NOISY.splitlines()]
     text = "\n".join([",".join(lines[0]) + ",people", *(f"{cell},12.5%,{number}" for cell, number in lines[1:])])
-    message = imported(text)
-    for words in (
-        "line 2, column 'count': '12.5%' at",
-        "a percentage is no count",
-        "(--value NAME)",
-        "(--ignore NAME)",
-    ):
+    message, at = imported(text), "line 2, column 'count': '12.5%' at"
+    for words in (at, "a percentage is no count", "(--value NAME)", "(--ignore NAME)"):
         assert words in message
     assert imported(text, "--value", "people", "--ignore", "count") == CELLS
 
@@ -149,7 +122,7 @@ def test_empty_fields(imported):
     assert "'county=Alpha, education=Low'" in misspelt
 
 
-def test_files_of_exact_values(imported):
+def test_files_of_exact_values_and_confidential_tables(imported, run):
     exact = ("--exact", "margins.csv")
     Path("margins.csv").write_text("county,pop,total\nAlpha,9,16\nBeta,9,30\nGamma,9,10\n")
     message = imported(NOISY, *exact)
@@ -162,9 +135,6 @@ def test_files_of_exact_values(imported):
     assert "leave all lines of its margin out" in message
     Path("margins.csv").write_text("county,education,total\n,Low,38\n,High,18\n")
     assert imported(NOISY, *exact) == CELLS
-
-
-def test_a_confidential_table_can_have_columns_too_many(run):
     Path("table.csv").write_text("county,education,count,pop\nA,Low,3,50\nA,High,4,51\nB,Low,5,52\nB,High,6,53\n")
     assert "--ignore pop" in run(*RELEASE, "-o", "r.nc").err
     assert run(*RELEASE, "-o", "r.nc", "--ignore", "pop").status == 0

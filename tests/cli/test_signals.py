@@ -1,14 +1,10 @@
 """Signals of schedulers and closed terminals: taken by the command line while it runs, and by nobody else."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal
-import subprocess
-import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -16,7 +12,7 @@ from bayesdp._interrupts import deferred, handled, interrupt, received
 from bayesdp.cli.errors import interrupt_status, terminating_signals
 from bayesdp.cli.files import read_posterior
 from bayesdp.storage import replacing
-from tests.cli.conftest import ROOT
+from tests.cli.conftest import started
 
 pytestmark = pytest.mark.system
 
@@ -31,8 +27,7 @@ def test_only_the_command_line_takes_them_and_gives_them_back(foreground):
             assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
         assert received.handed_over == (signal.SIGTERM, signal.SIGHUP)
         assert signal.getsignal(signal.SIGTERM) is interrupt
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
     assert received.handed_over == ()
     with handled(lambda number: None) as taken:
         assert taken
@@ -46,26 +41,23 @@ def test_what_is_ignored_stays_ignored_and_other_threads_change_nothing(foregrou
         assert received.handed_over == (signal.SIGTERM,)
         noted = []
         with handled(noted.append):
-            for name in ("SIGHUP", "SIGINT", "SIGTERM"):
-                signal.raise_signal(signal.Signals[name])
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+                signal.raise_signal(number)
         assert noted == [signal.SIGTERM]
 
     def elsewhere():
         with terminating_signals(), deferred():
-            found.append(signal.getsignal(signal.SIGTERM))
+            return signal.getsignal(signal.SIGTERM)
 
-    found: list[object] = []
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    assert found == [signal.SIG_DFL]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(elsewhere).result() is signal.SIG_DFL
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(foreground, tmp_path, overwrite):
     path = tmp_path / "a.txt"
 
-    def write(error: Exception | None = None):
+    def write(error=None):
         with replacing(path, overwrite=overwrite) as temporary:
             signal.raise_signal(signal.SIGINT)
             temporary.write_text("complete")
@@ -78,48 +70,29 @@ def test_an_interrupt_waits_until_a_file_is_written_and_a_full_disk_is_told(fore
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(KeyboardInterrupt):
         write()
-    assert list(tmp_path.iterdir()) == [path]
-    assert path.read_text() == "complete"
+    assert (list(tmp_path.iterdir()), path.read_text()) == ([path], "complete")
 
 
-def _fit_on_a_terminal(draws: int, at_start) -> tuple[subprocess.Popen, int]:
-    """A fit whose progress bar is being drawn, and our end of its terminal."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("draws", "ignored"), [(1_000_000, False), (20_000, True)])
+def test_a_closed_terminal_keeps_the_draws(released, draws, ignored):
+    """The progress bar cannot be drawn any more, nor can anything be said. Under nohup SIGHUP is ignored, and the run goes on."""
     main, terminal = pty.openpty()
     fit = f"fit release.nc --chains 2 --draws {draws} --tune 10 -o p.nc".split()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bayesdp", *fit], stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}, preexec_fn=at_start,
-    )  # fmt: skip
+    before = "signal.signal(signal.SIGHUP, signal.SIG_IGN)" if ignored else ""
+    process = started(*fit, before=before, stdout=terminal, stderr=terminal)
     os.close(terminal)
     shown, deadline = b"", time.monotonic() + 240
     while b"Progress" not in shown and b"Draws" not in shown:
         assert time.monotonic() < deadline
         shown += os.read(main, 65536)
-    return process, main
-
-
-@pytest.mark.slow
-def test_a_closed_terminal_keeps_the_draws(released):
-    """The progress bar cannot be drawn any more, nor can anything be said."""
-    # The tests may run under nohup, where SIGHUP is ignored, and stays ignored in every process that they start.
-    process, main = _fit_on_a_terminal(1_000_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     until = time.monotonic() + 2.0
-    while time.monotonic() < until:
+    while not ignored and time.monotonic() < until:
         os.read(main, 65536)
     os.close(main)  # whoever had the terminal is gone; without a controlling terminal the shell passes SIGHUP on
-    os.killpg(process.pid, signal.SIGHUP)
-    assert process.wait(timeout=400) == 129
+    if not ignored:
+        os.killpg(process.pid, signal.SIGHUP)
+    assert process.wait(timeout=400) == (0 if ignored else 129)
     tree, _ = read_posterior("p.nc")
-    assert tree.attrs["interrupted"] == 1
-    assert tree["posterior"].sizes["draw"] > 10
-
-
-@pytest.mark.slow
-def test_a_closed_terminal_that_nobody_is_told_of_ends_the_progress_bar_alone(released):
-    """Under nohup SIGHUP is ignored: the run goes on to its end."""
-    process, main = _fit_on_a_terminal(20_000, lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    os.close(main)
-    assert process.wait(timeout=400) == 0
-    tree, _ = read_posterior("p.nc")
-    assert "interrupted" not in tree.attrs
-    assert tree["posterior"].sizes["draw"] == 20000
+    assert tree.attrs.get("interrupted", 0) == (not ignored)
+    assert tree["posterior"].sizes["draw"] == draws if ignored else 10 < tree["posterior"].sizes["draw"] < draws

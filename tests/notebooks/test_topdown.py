@@ -1,7 +1,5 @@
 """Tables in the manner of TopDown: each step against its definition, projections against the listing of all sets of zeros."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -15,10 +13,7 @@ from notebooks.topdown import Constraints, NoTable, nonnegative_least_squares, r
 
 
 def by_enumeration(rows, values, weights, equations, right, limits=()):
-    """From the definition: over all sets of unknowns that are 0 and of limits that hold with equality, the best that is feasible.
-
-    The first equations hold, the sums of the others are within their limits.
-    """
+    """The best of all sets of unknowns that are 0 and limits that hold with equality; the first equations hold, others are limited."""
     n, fixed = rows.shape[1], len(right)
     best, least = None, np.inf
     for positive in itertools.product([False, True], repeat=n):
@@ -33,10 +28,9 @@ def by_enumeration(rows, values, weights, equations, right, limits=()):
             sides = np.concatenate([own_rows.T @ (weights * values), f])
             x[kept] = np.linalg.lstsq(system, sides, rcond=None)[0][: len(kept)]
             sums = equations @ x
+            within = zip(sums[fixed:], limits, strict=True)
             feasible = x.min(initial=0.0) >= -1e-9 and np.allclose(sums[:fixed], right, atol=1e-8)
-            feasible = feasible and all(
-                low - 1e-8 <= value <= high + 1e-8 for value, (low, high) in zip(sums[fixed:], limits, strict=True)
-            )
+            feasible = feasible and all(low - 1e-8 <= value <= high + 1e-8 for value, (low, high) in within)
             loss = np.sum(weights * (rows @ x - values) ** 2)
             if feasible and loss < least - 1e-12:
                 best, least = x, loss
@@ -45,16 +39,14 @@ def by_enumeration(rows, values, weights, equations, right, limits=()):
 
 
 def nearest(x, matrix, lower, upper):
-    """The least distance of a rounding, over all of them."""
     down = np.floor(x + 1e-6)
-    ups = [(0, 1) if left > 2e-6 else (0,) for left in x - down]
-    tables = np.array([down + np.array(up) for up in itertools.product(*ups)])
-    sums = tables @ matrix.T
-    kept = np.all((sums >= lower) & (sums <= upper), axis=1)
+    ups = itertools.product(*[(0, 1) if left > 2e-6 else (0,) for left in x - down])
+    tables = np.array([down + np.array(up) for up in ups])
+    kept = np.all((tables @ matrix.T >= lower) & (tables @ matrix.T <= upper), axis=1)
     return np.abs(tables[kept] - x).sum(axis=1).min()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_limits_of_sums_against_enumeration(seed):
     """A noisy table of 2 x 3 with a noisy total and a precise row; columns are exact, rows within 1 of the truth."""
     rng = np.random.default_rng(100 + seed)
@@ -89,7 +81,7 @@ def test_sums_that_no_table_or_no_rounding_has():
     assert round_within(np.array([0.4, 0.6, 2.0]), exactly(np.zeros((0, 3)), [])).tolist() == [0, 1, 2]
 
 
-# ---------------------------------------------------------------------------------------- the TopDown-like table
+# The TopDown-like table.
 
 TABLE = {
     "tract": ["a", "b", "c", "d", "e"],
@@ -99,36 +91,29 @@ TABLE = {
 }
 FRAME = bdp.Frame.of(TABLE)
 COUNTIES = {"west": [0, 2], "east": [1, 3, 4]}
-MEASURED = (
-    (("tract", "age"), 2.0), (("tract",), 0.6), (("county", "age"), 1.5), (("county", "grown"), 0.5), (("age",), 1.0),
-)  # fmt: skip
+SIGMA = {("tract", "age"): 2.0, ("tract",): 0.6, ("county", "age"): 1.5, ("county", "grown"): 0.5, ("age",): 1.0}
 AGES, GROWN, TOTAL = np.eye(3), np.array([[1.0, 0, 0], [0, 1, 1]]), np.ones((1, 3))
 
 
-def law(sigma):
-    return bdp.noise.DiscreteGaussian(sigma=sigma)
+law = bdp.noise.DiscreteGaussian
 
 
 def _query(*keep):
     return Query(FRAME, (SumPart(FRAME, keep),))
 
 
-def _release(seed, exact=(), measured=MEASURED, mean=1.0):
+def _release(seed, exact=(), measured=SIGMA, mean=1.0):
     rng = np.random.default_rng(seed)
     truth = rng.poisson(mean, FRAME.shape)
-
-    def noisy(query, sigma):
-        return bdp.Measured(
-            query, query.apply(truth) + np.rint(rng.normal(0.0, sigma, query.shape)).astype(int), law(sigma)
-        )
-
-    parts = [noisy(_query(*keep), sigma) for keep, sigma in measured]
+    parts = []
+    for query, sigma in ((_query(*keep), sigma) for keep, sigma in measured.items()):
+        noise = np.rint(rng.normal(0.0, sigma, query.shape)).astype(int)
+        parts.append(bdp.Measured(query, query.apply(truth) + noise, law(sigma)))
     known = [bdp.Exact(_query(*keep), _query(*keep).apply(truth)) for keep in exact]
     return bdp.Release.from_published(FRAME, parts, known), truth
 
 
 def _check(out, rows, values, sigmas, equations, right):
-    """The output is a best rounding of the best real table."""
     weights = np.array([1.0 / float(law(sigma).variance(())) for sigma in sigmas])
     best = by_enumeration(rows, np.array(values, float), weights, equations, right)
     assert np.abs(out - best).max() < 1
@@ -136,15 +121,12 @@ def _check(out, rows, values, sigmas, equations, right):
     assert np.abs(out - best).sum() == pytest.approx(nearest(best, equations, right, right), abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    "exact", [(), ((),), (("county",),), (("tract",),)], ids=["none", "country", "counties", "tracts"]
-)
+@pytest.mark.parametrize("exact", [(), ((),), (("county",),), (("tract",),)])
 def test_every_step_is_that_of_its_definition(exact):
     release, truth = _release(0, exact)
     out = topdown_like(release, "tract").values
     noisy = {own.query.parts[0].keep: own.values for own in release.measurements}
-    assert out.dtype == np.int64
-    assert out.min() >= 0
+    assert (out.dtype, out.min() >= 0) == (np.int64, True)
     # The country, from its ages; exact totals below make its own exact.
     equations, right = (TOTAL, np.array([truth.sum()])) if exact else (np.zeros((0, 3)), np.zeros(0))
     _check(out.sum(axis=0), AGES, noisy[("age",)], [1.0] * 3, equations, right)
@@ -171,7 +153,7 @@ def test_every_step_is_that_of_its_definition(exact):
 
 
 def test_the_closed_form_is_the_general_one(monkeypatch):
-    release, truth = _release(5, ((),), ((("tract", "age"), 2.0), (("county", "age"), 3.0), (("age",), 1.0)), mean=9.0)
+    release, truth = _release(5, ((),), {("tract", "age"): 2.0, ("county", "age"): 3.0, ("age",): 1.0}, mean=9.0)
     # Of some cells there are second, precise answers, so that the children of a node differ in their weights.
     again = np.where(np.arange(15).reshape(5, 3) % 2, truth + 3.0, np.nan)
     second = bdp.Measured(_query("tract", "age"), again, law(0.5), unmeasured=np.isnan(again))
@@ -189,10 +171,11 @@ def test_what_is_exact_is_kept_limits_and_zeros_too():
     truth[2, 1] = truth[4, 0] = 0
     zeros = bdp.LinearQuery(FRAME, np.eye(15, dtype=int)[[7, 12]], names=["c mid", "e young"])
     grown, tract = _query("county", "grown"), _query("tract")
+    most, least = (tract.apply(truth) + 1, "<="), ((tract.apply(truth) - 1).clip(0), ">=")
     exact = [
         bdp.Exact(grown, grown.apply(truth)),
-        bdp.Exact(tract, tract.apply(truth) + 1, "<="),
-        bdp.Exact(tract, (tract.apply(truth) - 1).clip(0), ">="),
+        bdp.Exact(tract, *most),
+        bdp.Exact(tract, *least),
         bdp.Exact(zeros, [0, 0]),
     ]
     noisy = bdp.Measured(bdp.Identity(FRAME), truth + rng.integers(-4, 5, truth.shape), law(2.5))
@@ -203,9 +186,9 @@ def test_what_is_exact_is_kept_limits_and_zeros_too():
     assert out.min() >= 0
 
 
-def test_answers_that_are_missing_come_from_elsewhere():
+def test_answers_that_are_missing_come_from_elsewhere_and_children_that_cannot_keep_what_is_exact_are_named():
     """Ages of the country from tracts, where it has a total only; a cell without an answer from another measurement."""
-    release, _ = _release(2, ((),), ((("tract", "age"), 1.0), ((), 1.0)), mean=50.0)
+    release, _ = _release(2, ((),), {("tract", "age"): 1.0, (): 1.0}, mean=50.0)
     out = topdown_like(release, "tract")
     assert np.abs(out.sum("tract").values - release.measurements[0].values.sum(axis=0)).max() < 15
     values = np.array([[4.0, 7.0], [np.nan, 9.0], [3.0, 3.0]])
@@ -215,40 +198,33 @@ def test_answers_that_are_missing_come_from_elsewhere():
     assert topdown_like(bdp.Release.from_published(table, [one, whole])).values.tolist() == [[4, 7], [5, 9], [3, 3]]
     with pytest.raises(ValueError, match="answers at every leaf that fix every cell"):
         topdown_like(bdp.Release.from_published(table, [one]))
-
-
-def test_children_that_cannot_keep_what_is_exact_are_named():
-    """The country is settled first: seven young. Tract b may have young ones only, five of them, and tract a old ones only."""
+    # The country is settled first: seven young. Tract b may have young ones only, five of them, and tract a old ones only.
     table = {"tract": ["a", "b"], "age": ["young", "old"]}
     zeros = bdp.LinearQuery(table, np.array([[1, 0, 0, 0], [0, 0, 0, 1]]), names=["a young", "b old"])
-    measured = [
-        bdp.Measured(bdp.Identity(table), [[1, 4], [3, -1]], law(1.0)),
-        bdp.Measured(bdp.Margins(table, ["age"]), [9, 1], law(1.0)),
-    ]
+    answers = (bdp.Identity(table), [[1, 4], [3, -1]]), (bdp.Margins(table, ["age"]), [9, 1])
+    measured = [bdp.Measured(query, values, law(1.0)) for query, values in answers]
     exact = [bdp.Exact(bdp.Margins(table, ["tract"]), [3, 5]), bdp.Exact(zeros, [0, 0])]
     with pytest.raises(ValueError, match="the tables of tract a, b cannot keep what is exact: no nonnegative table"):
         topdown_like(bdp.Release.from_published(table, measured, exact), "tract")
 
 
-# ------------------------------------------------------------------------------- simulated releases, one total each
+# Simulated releases, one total each.
 
 
-@pytest.mark.parametrize("rounded", [False, True])
-def test_releases_keep_totals_and_sign_and_favour_small_units(rounded):
+def test_releases_keep_totals_and_sign_favour_small_units_and_do_not_mix_groups():
     """A large unit and nine of zeros: clipping adds about b/2 to each zero cell, which the large one pays for."""
     truth = np.zeros((10, 3), dtype=np.int64)
     truth[0] = 1000
-    found = topdown.simulate(truth, ["only"] * 10, 5.0, np.random.default_rng(5), 400, rounded=rounded)
-    assert found.min() >= 0
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), 3000, rtol=1e-12)
-    error = (found - truth).sum(axis=2)
-    mean, deviation = error.mean(axis=0), error.std(axis=0, ddof=1) / 20
-    # Five standard deviations: false alarms below 1e-5 for the ten cells together.
-    assert mean[0] < -5 * deviation[0]
-    assert np.all(mean[1:] > 5 * deviation[1:])
-
-
-def test_groups_do_not_mix_and_large_cells_are_not_biased():
+    for rounded in (False, True):
+        found = topdown.simulate(truth, ["only"] * 10, 5.0, np.random.default_rng(5), 400, rounded=rounded)
+        assert found.min() >= 0
+        np.testing.assert_allclose(found.sum(axis=(1, 2)), 3000, rtol=1e-12)
+        error = (found - truth).sum(axis=2)
+        mean, deviation = error.mean(axis=0), error.std(axis=0, ddof=1) / 20
+        # Five standard deviations: false alarms below 1e-5 for the ten cells together.
+        assert mean[0] < -5 * deviation[0]
+        assert np.all(mean[1:] > 5 * deviation[1:])
+    # Groups do not mix.
     truth = np.array([[50, 10], [60, 0], [5, 5]])
     found = topdown.simulate(truth, ["A", "B", "A"], 3.0, np.random.default_rng(6), 30)
     np.testing.assert_array_equal(found[:, [0, 2]].sum(axis=(1, 2)), 70)
@@ -260,27 +236,23 @@ def test_groups_do_not_mix_and_large_cells_are_not_biased():
     assert np.abs(z).max() < 4.5  # 12 cells: false alarm below 1e-4
 
 
-@pytest.mark.parametrize("weights", ["none", "shared", "own"])
 @pytest.mark.parametrize("total", [0.5, 200.0])
-def test_projection_agrees_with_enumeration(weights, total):
+def test_projection_agrees_with_enumeration(total):
     rng = np.random.default_rng(3)
     values = rng.normal(3.0, 10.0, (8, 5))
-    given = {"none": None, "shared": rng.uniform(0.2, 5.0, 5), "own": rng.uniform(0.2, 5.0, (8, 5))}[weights]
-    found = topdown.onto_total(values, np.full(8, total), given)
-    each = np.broadcast_to(1.0 if given is None else given, (8, 5))
-    for row, own, x in zip(values, each, found, strict=True):
-        np.testing.assert_allclose(x, by_enumeration(np.eye(5), row, own, np.ones((1, 5)), [total]), atol=1e-7)
+    for given in (None, rng.uniform(0.2, 5.0, 5), rng.uniform(0.2, 5.0, (8, 5))):
+        found = topdown.onto_total(values, np.full(8, total), given)
+        each = np.broadcast_to(1.0 if given is None else given, (8, 5))
+        for row, own, x in zip(values, each, found, strict=True):
+            np.testing.assert_allclose(x, by_enumeration(np.eye(5), row, own, np.ones((1, 5)), [total]), atol=1e-7)
 
 
-def test_a_table_that_is_right_already_does_not_move():
+def test_rounding_keeps_the_total_and_moves_no_cell_by_one():
+    """What is rounded up has the largest remainders; a table that is right already does not move."""
     values = np.array([3.0, 0.0, 5.5])
     np.testing.assert_allclose(topdown.onto_total(values, 8.5), values, atol=1e-12)
     np.testing.assert_array_equal(topdown.onto_total([4.0, -2.0], 0.0), [0.0, 0.0])
     assert topdown.round_to_total([3.0 - 1e-12, 4.5, 2.5 + 1e-12], 10).tolist() == [3, 4, 3]
-
-
-def test_rounding_keeps_the_total_and_moves_no_cell_by_one():
-    """What is rounded up has the largest remainders."""
     values = np.random.default_rng(4).dirichlet(np.full(7, 0.3), 50) * 100
     whole = topdown.round_to_total(values, np.full(50, 100))
     assert whole.dtype == np.int64

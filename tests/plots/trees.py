@@ -1,15 +1,15 @@
 """Posteriors made by hand: draws without MCMC, so that tests of pictures and pages take no time."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import numpy as np
+import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 import bayesdp as bdp
 from bayesdp.inference import diagnose
+from bayesdp.report.page import page
 
 COUNTY = ["Alpha", "Beta", "<script>alert(1)</script>", "5$ & more"]
 EDUCATION = ["Low", "High", "None"]
@@ -17,7 +17,7 @@ TRUTH = np.array([[5, 7, 0], [9, 4, 0], [6, 6, 0], [3, 8, 0]])
 FRAME = {"county": COUNTY, "education": EDUCATION}
 
 
-def release(**options: Any) -> bdp.Release:
+def release(**options):
     """A 4 x 3 table whose education margin is exact; nobody has education None, so that this column is determined."""
     law = options.pop("law", bdp.noise.DiscreteGaussian(sigma=2.0))
     noise = np.array([[1, -2, 2], [0, 3, -2], [2, -1, 1], [-5, 0, 3]])
@@ -28,25 +28,27 @@ def release(**options: Any) -> bdp.Release:
     return bdp.Release.from_published(FRAME, [measured], [exact], **options)
 
 
-def relaxation(name: str) -> xr.Dataset:
+def relaxation(name):
     """What files of version 0.1 say of a table of real numbers in the place of counts, and of its error by mean count and scale."""
     errors = {
         "mean_error": [[0.37, 0.09], [0.05, 0.05], [0.0, 0.01], [0.0, 0.0], [0.0, 0.0]],
         "sd_error": [[0.25, 0.28], [0.02, 0.05], [0.03, 0.0], [0.03, 0.0], [0.03, 0.0]],
     }
-    return xr.Dataset(
-        {what: (("mean_count", "b"), own) for what, own in errors.items()},
-        coords={"mean_count": [1, 5, 20, 100, 1000], "b": [2.0, 10.0]},
-        attrs={
-            "variable": name,
-            "kind": "continuous relaxation",
-            "text": f"{name} holds real numbers that stand for whole ones; draws are not rounded",
-            "case": "three cells of half, once and one and a half times the mean count",
-        },
-    )
+    text = f"{name} holds real numbers that stand for whole ones; draws are not rounded"
+    case = "three cells of half, once and one and a half times the mean count"
+    attrs = {"variable": name, "kind": "continuous relaxation", "text": text, "case": case}
+    values = {what: (("mean_count", "b"), own) for what, own in errors.items()}
+    return xr.Dataset(values, coords={"mean_count": [1, 5, 20, 100, 1000], "b": [2.0, 10.0]}, attrs=attrs)
 
 
-def tree(own: bdp.Release | None = None, *, chains: int = 2, draws: int = 100, prior: bool = True) -> xr.DataTree:
+def unpainted(*given, **options):
+    """A page whose pictures are made and not painted, which takes most of its time; test_report looks at one that is painted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Figure, "savefig", lambda *_, **__: None)
+        return page(*given, **options)
+
+
+def tree(own=None, *, chains=2, draws=100, prior=True):
     """A posterior as `bayesdp.sample` would return it: random tables of the fiber instead of MCMC."""
     own = release() if own is None else own
     rng = np.random.default_rng(5)
@@ -61,20 +63,15 @@ def tree(own: bdp.Release | None = None, *, chains: int = 2, draws: int = 100, p
     posterior = xr.Dataset({"x": array, "rate": rate})
     limits = {"lower": (dims, lower), "upper": (dims, upper), "determined": (dims, determined)}
     fiber = xr.Dataset(limits, coords=own.coords, attrs={"variable": "x", "connectivity": "proved: by hand"})
-    groups = {
-        "posterior": posterior,
-        "release": own.to_dataset(),
-        "fiber": fiber,
-        "diagnostics": diagnose(posterior, {"x": determined}),
-    }
+    groups = {"posterior": posterior, "release": own.to_dataset(), "fiber": fiber}
+    groups["diagnostics"] = diagnose(posterior, {"x": determined})
     if own.guarantee is not None:
         groups["guarantee"] = xr.Dataset(attrs={"guarantee": json.dumps(own.guarantee.to_dict())})
     made = xr.DataTree.from_dict(groups)
     made.attrs |= {"bayesdp_version": "1", "pymc_version": "6", "seed": "17", "command": "bayesdp fit <a> & b"}
     if prior:
-        before = xr.DataArray(
-            rng.poisson(6.0, (1, 300, *TRUTH.shape)), dims=("chain", "draw", *dims), coords=own.coords
-        )
+        numbers = rng.poisson(6.0, (1, 300, *TRUTH.shape))
+        before = xr.DataArray(numbers, dims=("chain", "draw", *dims), coords=own.coords)
         made["prior"] = xr.DataTree(xr.Dataset({"x": before}))
         made["prior_predictive"] = xr.DataTree(xr.Dataset({"noisy": before + rng.integers(-3, 4, before.shape)}))
         made.attrs["prior"] = "toy: nothing but <b>Poisson</b>\nx ~ Poisson(6)\nwith rate = 6"

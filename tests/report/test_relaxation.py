@@ -1,7 +1,5 @@
 """A posterior of continuous counts on the page, in pictures and on the command line: called what it is, and not rounded."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -14,12 +12,12 @@ from bayesdp.cli import main
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
 from bayesdp.posterior.groups import counts_name
-from bayesdp.report.page import page
 from tests.plots.trees import EDUCATION, relaxation, tree
+from tests.plots.trees import unpainted as page
 
 
 @pytest.fixture(scope="module")
-def posterior() -> xr.DataTree:
+def posterior():
     """Real tables of the fiber of `trees`: averages of two whole ones, with rounding errors in the exact margin."""
     own = tree(prior=False)
     x = own["posterior"]["x"].astype(float)
@@ -32,33 +30,17 @@ def posterior() -> xr.DataTree:
     return own
 
 
-@pytest.fixture(scope="module")
-def text(posterior: xr.DataTree) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
-
-
-def test_the_page_says_so_wherever_it_matters(text: str) -> None:
-    section = {own: text[text.index(f'id="{own}"') :] for own in ("results", "errors", "methods")}
+def test_the_page_says_so_wherever_it_matters(posterior):
+    text = re.sub(r"\s+", " ", re.sub(r"data:[^\"]*", "", page(posterior, prob=0.9)))
+    results, errors, methods = (
+        text.split(f'<section id="{own}"')[1].split("</section>")[0] for own in ("results", "errors", "methods")
+    )
     assert "<strong>Continuous relaxation.</strong>" in text[: text.index("<main>")]
-    assert "(continuous relaxation): ends of intervals are not rounded" in section["results"].split("</section>")[0]
-    errors = section["errors"].split("</section>")[0]
+    assert "(continuous relaxation): ends of intervals are not rounded" in results
     assert "Counts: a continuous relaxation." in errors
-    methods = section["methods"].split("</section>")[0]
     assert "This is a continuous relaxation: x runs over the real tables" in methods
     assert "sampled together by NUTS, as real numbers, and not rounded" in methods
     assert "exact-conditional steps" not in methods
-
-
-def test_whole_numbers_are_called_whole() -> None:
-    plain = page(tree())
-    assert "elaxation" not in plain
-    assert "Counts: whole numbers, as they are. No approximation." in plain
-    assert "exact-conditional steps" in plain
-
-
-def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors(
-    posterior: xr.DataTree, text: str
-) -> None:
     fit, x = Posterior.of(posterior), posterior["posterior"]["x"].values
     lower, upper = np.quantile(x[..., 0, 0], [0.05, 0.95], method="inverted_cdf")
     assert f"{lower:.2f} to {upper:.2f}" in text
@@ -71,27 +53,31 @@ def test_intervals_have_their_decimals_and_exact_sums_lose_their_rounding_errors
     np.testing.assert_array_equal(fit.answers(fit.cells)[:, 0], x[..., 0, 0].ravel())
 
 
-def test_rank_plots_show_the_table_and_neither_its_coordinates_nor_what_is_exact(posterior: xr.DataTree) -> None:
+def test_rank_plots_show_neither_coordinates_nor_what_is_exact_and_the_command_line_says_so(
+    posterior, tmp_path, capsys
+):
     titles = [label for label, _ in worst_mixed(Posterior.of(posterior), 50)[0]]
     assert len(titles) == 8 + 1  # free cells and the rate
     assert not any("coordinates" in title or EDUCATION[2] in title for title in titles)
     shown = [text.get_text() for text in bdp.plots.heatmaps(posterior).axes[0].texts]
     assert shown.count("= 0") == 4
+    file = str(tmp_path / "posterior.nc")
+    posterior.to_netcdf(file, engine="h5netcdf")
+    main(["summary", file])
+    assert "real numbers stand for whole ones and are not rounded" in capsys.readouterr().out
+    main(["summary", file, "--format", "json", "--query", "margins:education"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["counts"] == "continuous relaxation"
+    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]
 
 
-def test_real_numbers_without_a_declaration_are_refused(posterior: xr.DataTree) -> None:
-    silent = posterior.copy(deep=True)
+def test_real_numbers_without_a_declaration_are_refused_and_there_is_one_table_of_each_kind(posterior):
+    silent, other, both = (posterior.copy(deep=True) for _ in range(3))
     del silent["relaxation"]
-    with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
-        Posterior.of(silent)
-    other = posterior.copy(deep=True)
     other["relaxation"].attrs["variable"] = "people"
-    with pytest.raises(ValueError, match="without such a declaration in x"):
-        Posterior.of(other)
-
-
-def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
-    both = posterior.copy(deep=True)
+    for own in (silent, other):
+        with pytest.raises(ValueError, match=r"real numbers without such a declaration in x$"):
+            Posterior.of(own)
     whole = tree()["posterior"]["x"].rename("people")
     both["posterior"] = xr.DataTree(both["posterior"].to_dataset().assign(people=whole))
     both["relaxation_x"] = both["relaxation"]
@@ -103,14 +89,3 @@ def test_one_table_of_each_kind(posterior: xr.DataTree) -> None:
     assert not Posterior.of(both).relaxed
     with pytest.raises(ValueError, match="there is no 'rate' among them"):
         counts_name(both, dims, "rate")
-
-
-def test_the_command_line_says_so_too(posterior: xr.DataTree, tmp_path, capsys) -> None:
-    file = str(tmp_path / "posterior.nc")
-    posterior.to_netcdf(file, engine="h5netcdf")
-    main(["summary", file])
-    assert "real numbers stand for whole ones and are not rounded" in capsys.readouterr().out
-    main(["summary", file, "--format", "json", "--query", "margins:education"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["counts"] == "continuous relaxation"
-    assert [found["rows"][0][own] for own in ("mean", "sd", "lower", "upper")] == [23.0, 0.0, 23.0, 23.0]

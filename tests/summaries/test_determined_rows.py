@@ -1,7 +1,5 @@
 """Numbers that exact ones leave no choice are marked as exact in summaries and reports, of drawn and of streamed posteriors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -12,7 +10,7 @@ from bayesdp.cli import main
 from bayesdp.consistency import determined_answers
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from bayesdp.report import report
+from tests.plots.trees import unpainted as page
 
 TABLE = {"leaf": ["a", "b", "c"], "county": ("leaf", ["u", "v", "v"]), "k": ["x", "y"]}
 FRAME = bdp.Frame.of(TABLE)
@@ -22,25 +20,26 @@ COLUMN = bdp.LinearQuery(FRAME, [[1, 0, 0, 0, 0, 0]], ["x of a"])
 PRIOR = FixedNegativeBinomial(4.0, 1.0)
 
 
-@pytest.fixture(scope="module")
-def release():
-    """County totals, of which u has one leaf, and one of its two cells."""
+def released(*exact):
     noisy = bdp.Measured(bdp.Identity(FRAME), TRUTH + 1, bdp.noise.DiscreteGaussian(2.0))
-    exact = [bdp.Exact(query, query.apply(TRUTH)) for query in (COUNTY, COLUMN)]
-    return bdp.Release.from_published(FRAME, [noisy], exact)
+    return bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(query, query.apply(TRUTH)) for query in exact])
+
+
+RELEASE = released(COUNTY, COLUMN)
+"""County totals, of which u has one leaf, and one of its two cells."""
+HOW = {"draws": 100, "tune": 20, "cores": 1, "random_seed": 1, "quiet": True}
 
 
 @pytest.fixture(scope="module")
-def drawn(release):
-    with pm.Model(coords=release.coords):
-        bdp.observe(release, bdp.FlatCounts("x", dims=release.dims))
-        return bdp.sample(100, tune=20, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
+def drawn():
+    with pm.Model(coords=RELEASE.coords):
+        bdp.observe(RELEASE, bdp.FlatCounts("x", dims=RELEASE.dims))
+        return bdp.sample(chains=2, progressbar=False, **HOW)
 
 
 @pytest.fixture(scope="module")
-def streamed(release):
-    record = {"leaves": LEAF, "counties": COUNTY}
-    return bdp.fit_hierarchy(release, PRIOR, record=record, draws=100, tune=20, cores=1, random_seed=1, quiet=True)
+def streamed():
+    return bdp.fit_hierarchy(RELEASE, PRIOR, record={"leaves": LEAF, "counties": COUNTY}, **HOW)
 
 
 def _marked(table, values):
@@ -52,19 +51,12 @@ def _marked(table, values):
     assert table.loc[free, "sd"].notna().all()
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts"),
-    [("drawn", ("x by leaf", "x by county", "x")), ("streamed", ("leaves", "counties", "cells"))],
-)
-def test_of_a_posterior(request, kind, parts):
-    table = bdp.summary(request.getfixturevalue(kind))
+def test_of_a_posterior_and_each_part(drawn, streamed):
     expected = ({"leaf=a": 7}, {"county=u": 7, "county=v": 16}, {"leaf=a, k=x": 3, "leaf=a, k=y": 4})
-    for part, values in zip(parts, expected, strict=True):
-        _marked(table.loc[part], values)
-
-
-def test_of_each_part(release):
-    parts, top = split(release, "county")
+    for tree, parts in ((drawn, ("x by leaf", "x by county", "x")), (streamed, ("leaves", "counties", "cells"))):
+        for part, values in zip(parts, expected, strict=True):
+            _marked(bdp.summary(tree).loc[part], values)
+    parts, top = split(RELEASE, "county")
     record = {"record_parts": lambda frame: {"leaves": bdp.Totals(frame, "leaf")}}
     tree = bdp.fit_parts(parts, PRIOR, top=top, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True, **record)
     _marked(bdp.summary(tree["parts/u"]).loc["leaves"], {"leaf=a": 7})
@@ -80,7 +72,7 @@ RECORDED = {
     "weighted": (
         bdp.LinearQuery(ABOVE, [[3, 3, -2, -2], [1, -1, 0, 0], [1, 1, -1, 0], [1, 0, -1, 0]], list("abcd")),
         bdp.LinearQuery(
-            FRAME, [[3, 3, *[-2] * 4], [1, -1, *[0] * 4], [1, 1, *[-1, 0] * 2], [1, 0, *[-1, 0] * 2]], list("abcd")
+            FRAME, [[3, 3, *[-2] * 4], [1, -1, *[0] * 4], [1, 1, *[-1, 0] * 2], [1, 0, *[-1, 0] * 2]], [*"abcd"]
         ),
     ),
 }
@@ -90,9 +82,7 @@ RECORDED = {
 @pytest.mark.parametrize("exact", [(COUNTY, COLUMN), (LEAF,)])
 @pytest.mark.system
 def test_of_what_is_recorded_above_parts(exact, tmp_path):
-    """As of the whole table, which has all exact values."""
-    noisy = bdp.Measured(bdp.Identity(FRAME), TRUTH + 1, bdp.noise.DiscreteGaussian(2.0))
-    release = bdp.Release.from_published(FRAME, [noisy], [bdp.Exact(query, query.apply(TRUTH)) for query in exact])
+    release = released(*exact)
     parts, top = split(release, "county")
     record = {name: query for name, (query, _) in RECORDED.items()}
     options = {"draws": 60, "tune": 10, "random_seed": 1, "leaves": "leaf", "quiet": True}
@@ -109,15 +99,12 @@ def test_of_what_is_recorded_above_parts(exact, tmp_path):
         assert bdp.summary(tree, "grand")["exact"].tolist() == [23]
 
 
-@pytest.mark.parametrize("kind", ["drawn", "streamed"])
-def test_in_reports_and_on_the_command_line(request, kind, tmp_path, capsys):
-    tree = request.getfixturevalue(kind)
-    page = report(tree, tmp_path / "fit.html").read_text(encoding="utf-8")
-    table = page[page.index("Totals by leaf") :]
-    rows = [row for row in table.split("<tr")[1:] if ">a<" in row or ">b<" in row][:2]
-    assert ["fixed" in row.split(">")[0] for row in rows] == [True, False]
-    tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
-    asked = ["--query", "totals:leaf"] if kind == "drawn" else ["--var", "leaves"]
-    main(["summary", str(tmp_path / "fit.nc"), *asked])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["a", "-", "7", "-", "-", "-", "-", "-", "determined"] in lines
+def test_in_reports_and_on_the_command_line(drawn, streamed, tmp_path, capsys):
+    for tree, asked in ((drawn, ["--query", "totals:leaf"]), (streamed, ["--var", "leaves"])):
+        text = page(tree)
+        rows = [row for row in text[text.index("Totals by leaf") :].split("<tr")[1:] if ">a<" in row or ">b<" in row]
+        assert ["fixed" in row.split(">")[0] for row in rows[:2]] == [True, False]
+        tree.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf")
+        main(["summary", str(tmp_path / "fit.nc"), *asked])
+        lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert ["a", "-", "7", "-", "-", "-", "-", "-", "determined"] in lines
