@@ -4,30 +4,22 @@ The kernel draws a direction, then a table of its line by its exact conditional 
 with the posterior of an enumeration, so that how long a chain takes to leave a mode is a number and not a simulation.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
-from bayesdp.moves.moves import LISTED, PRODUCT, Moves
-
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
+from bayesdp.moves.moves import LISTED, PRODUCT
 
 
-def directions(moves: Moves, cells: int) -> dict[tuple[int, ...], float]:
+def directions(moves, cells):
     """Probability of each direction up to sign; only of families without cycles and random sums."""
-    found: dict[tuple[int, ...], float] = defaultdict(float)
-    shares = np.diff(moves.cumulative, prepend=0.0)
-    for row, share in zip(moves.meta, shares, strict=True):
+    found = defaultdict(float)
+    for row, share in zip(moves.meta, np.diff(moves.cumulative, prepend=0.0), strict=True):
         kind, factors, *numbers = (int(n) for n in row)
-        listed = {PRODUCT: _products, LISTED: _lists}[kind](moves.pool, factors, numbers, cells)
-        for vector, probability in listed:
+        for vector, probability in {PRODUCT: _products, LISTED: _lists}[kind](moves.pool, factors, numbers, cells):
             first = vector[np.flatnonzero(vector)[0]]
             found[tuple((vector * np.sign(first)).tolist())] += share * probability
     return dict(found)
@@ -45,13 +37,10 @@ def _products(pool, factors, numbers, cells):
             own += [(pool[offsets + place], pool[offsets + other], 1.0 / (size * len(others))) for other in others]
         choices.append(own)
     for pairs in product(*choices):
-        vector, probability = np.zeros(cells, dtype=np.int64), 1.0
+        vector = np.zeros(cells, dtype=np.int64)
         for signs in product((0, 1), repeat=factors):
-            cell = sum(int(pair[sign]) for pair, sign in zip(pairs, signs, strict=True))
-            vector[cell] += (-1) ** sum(signs)
-        for pair in pairs:
-            probability *= pair[2]
-        yield vector, probability
+            vector[sum(int(pair[sign]) for pair, sign in zip(pairs, signs, strict=True))] += (-1) ** sum(signs)
+        yield vector, np.prod([pair[2] for pair in pairs])
 
 
 def _lists(pool, factors, numbers, cells):
@@ -63,7 +52,7 @@ def _lists(pool, factors, numbers, cells):
         yield vector, 1.0 / count
 
 
-def transition_matrix(moves: Moves, tables: Ints, probability: Floats) -> sp.csr_array:
+def transition_matrix(moves, tables, probability):
     """Of one move, between the tables of an enumeration."""
     n = len(tables)
     total = sp.csr_array((n, n))
@@ -78,12 +67,10 @@ def transition_matrix(moves: Moves, tables: Ints, probability: Floats) -> sp.csr
     return sp.csr_array(total)
 
 
-def moves_to_reach(
-    matrix: sp.csr_array, probability: Floats, start: npt.NDArray[np.bool_], goal: npt.NDArray[np.bool_]
-) -> float:
+def moves_to_reach(matrix, probability, start, goal):
     """Expected number of moves from the posterior within `start` until a table of `goal`."""
     others = np.flatnonzero(~goal)
     inner = sp.csc_array(sp.eye_array(len(others)) - matrix[others][:, others])
     times = np.zeros(len(probability))
     times[others] = spl.spsolve(inner, np.ones(len(others)))
-    return float(times[start] @ probability[start] / probability[start].sum())
+    return times[start] @ probability[start] / probability[start].sum()

@@ -1,7 +1,5 @@
 """What is claimed of connectivity, against all tables of small hierarchies and all lines between them."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

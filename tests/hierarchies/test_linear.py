@@ -1,7 +1,5 @@
 """Linear estimates against least squares in rational numbers, with noise of sizes from 1e-9 to 1e3 and redundant exact answers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Draws along lines against their weights, short and long, with and without noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import gammaln

@@ -1,7 +1,5 @@
 """The check for missed modes: it sees chains that cannot cross, and is silent about chains that can."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

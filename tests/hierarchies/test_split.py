@@ -1,7 +1,5 @@
 """A release that is cut says what it said before."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Starts of chains: always tables of the fiber, and near the linear estimate."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which dimension of a release is taken for its geography, and what its measurements become."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Hierarchies all of whose numbers were perturbed by little: the moves against enumeration, by the laws themselves."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -13,9 +11,8 @@ from bayesdp.streaming.perturbed import WalledTree, has_walls, perturbed_target
 from tests.comparison.enumeration import probabilities
 
 MEAN, SHAPE = 4.0, 1.5
-SWEEPS, BATCHES = 40_000, 25
-FAR = 6.5
-"""Standard errors, from 25 batches (24 degrees of freedom): one comparison in a million is beyond it by chance, of some 600 in all."""
+SWEEPS, BATCHES, FAR = 15_000, 25, 6.5
+"""FAR: standard errors from 25 batches (24 degrees of freedom). By chance one comparison in a million is beyond, of some 600."""
 
 WALLS = bdp.noise.TransitionTable.by_count(
     {
@@ -31,9 +28,8 @@ WALLS = bdp.noise.TransitionTable.by_count(
 
 def released(frame, dims, law, seed):
     """What is published of a table by this law: the margins of these dimensions."""
-    rng = np.random.default_rng(seed)
-    shape = tuple(len(own) for own in frame.values() if not isinstance(own, tuple))
-    truth = rng.negative_binomial(SHAPE, SHAPE / (SHAPE + MEAN), shape)
+    rng, frame = np.random.default_rng(seed), bdp.Frame.of(frame)
+    truth = rng.negative_binomial(SHAPE, SHAPE / (SHAPE + MEAN), frame.shape)
     queries = [bdp.Margins(frame, own) if own else bdp.Totals(frame) for own in dims]
     published = [bdp.Measured(q, law.draw(rng, q.shape, location=q.apply(truth)), law) for q in queries]
     return bdp.Release.from_published(frame, published, adding_up="warn")
@@ -41,8 +37,7 @@ def released(frame, dims, law, seed):
 
 AREAS = {"area": ["a", "b", "c"], "region": ("area", ["n", "n", "s"])}
 ALL = [[*place, *own] for place in (["area"], ["region"], []) for own in (["sex", "age"], ["sex"], ["age"], [])]
-TWO = AREAS | {"sex": ["f", "m"], "age": ["y", "o"]}
-ONE = AREAS | {"sex": ["f", "m"]}
+TWO, ONE = AREAS | {"sex": ["f", "m"], "age": ["y", "o"]}, AREAS | {"sex": ["f", "m"]}
 AGES = AREAS | {"age": ["0", "5", "65"], "old": ("age", ["y", "y", "o"])}
 FIVE = [["area", "sex"], ["area"], ["region", "sex"], ["region"], []]
 SIX = [["area", "age"], ["area", "old"], ["region", "old"], ["region", "age"], ["region"], []]
@@ -102,14 +97,13 @@ def test_cells_and_sums_have_the_probabilities_of_enumeration(name):
     assert np.isin((tables @ codes)[exact > 100.0 / SWEEPS], seen).all()
     sums = np.concatenate([own.query.matrix.toarray() for own in release.measurements]).T
     several = np.random.default_rng(8).integers(0, 2, (8, tables.shape[1])).T
-    for matrix in (sums, several):
-        answers, drawn = tables @ matrix, draws @ matrix
-        for i in range(matrix.shape[1]):
-            for value in np.unique(answers[:, i]):
-                expected = exact[answers[:, i] == value].sum()
-                means = (drawn[:, i] == value).reshape(BATCHES, -1).mean(axis=1)
-                error = max(means.std(ddof=1) / np.sqrt(BATCHES), np.sqrt(expected * max(0.0, 1.0 - expected) / SWEEPS))
-                assert abs(means.mean() - expected) < FAR * error + 1e-12, (i, value)
+    for row in np.concatenate([sums, several], axis=1).T:
+        answers, drawn = tables @ row, draws @ row
+        for value in np.unique(answers):
+            expected = exact[answers == value].sum()
+            means = (drawn == value).reshape(BATCHES, -1).mean(axis=1)
+            error = max(means.std(ddof=1) / np.sqrt(BATCHES), np.sqrt(expected * max(0.0, 1.0 - expected) / SWEEPS))
+            assert abs(means.mean() - expected) < FAR * error + 1e-12, (row, value)
     # Answers are kept up to date.
     rows, published = tree.walls.rows[:, 0].copy(), tree.walls.rows[:, 1] < 2**30
     tree.load(tree.table.copy())
@@ -120,9 +114,8 @@ def test_cells_and_sums_have_the_probabilities_of_enumeration(name):
 def test_tables_for_which_these_moves_are_not():
     release = released(*CASES["all margins"][1:])
     total = bdp.Exact(bdp.Totals(TWO), int(release.measurements[-1].values))
-    assert not has_walls(
-        *perturbed_target(release, "negbin", "area")
-    )  # so small a table has ways through walls as well
+    # So small a table has ways through walls as well.
+    assert not has_walls(*perturbed_target(release, "negbin", "area"))
     for measured, exact in ((release.measurements[1:], []), (release.measurements[:-1], [total])):
         other = bdp.Release.from_published(TWO, measured, exact, adding_up="warn")
         assert not has_walls(*perturbed_target(other, "negbin", "area"), smallest=0)

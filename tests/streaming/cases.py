@@ -1,7 +1,5 @@
 """A small release of a hierarchy, and all tables that agree with a release with their posterior."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import nbinom
 

@@ -1,7 +1,5 @@
 """What a chain chooses by the tables that it has seen, it chooses while it is tuned, by means of tables; after that it stays."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Runs that are killed again and again, at any moment: they end as if they had not been, and leave nothing behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import sys

@@ -1,7 +1,5 @@
 """`fit_hierarchy` is not converged and wrong: random sparse structures by enumeration, and starts that are far apart."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 from math import comb
 

@@ -1,7 +1,5 @@
 """Going on with a run: every argument of `fit_hierarchy` and `fit_parts` changed, one at a time, is refused by its name."""
 
-from __future__ import annotations
-
 import multiprocessing
 from pathlib import Path
 

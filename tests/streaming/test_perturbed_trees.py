@@ -1,7 +1,5 @@
 """Hierarchies whose published numbers are perturbed: against enumeration, by journals, and what is refused."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Margins of every leaf that are precise beside noisy cells: `fit_hierarchy` finds all modes, or says what stands in the way."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,24 +1,24 @@
-"""The kernel against enumeration: every kind of fiber, every noise law, every prior family.
+"""The kernel against enumeration: every kind of fiber, every noise law, every prior family; and what it writes to.
 
 False alarms: two tests a case at `harness.LEVEL`; all together below 1% (see there).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from bayesdp.fibers import Fiber, NoiseTerm, Target
+from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
+from bayesdp.fibers.kernel import state
 from bayesdp.measurements import Exact
 from bayesdp.queries import Identity, Margins, Totals
-from tests.fibers.cases import CASES, Case
+from tests.fibers.cases import CASES
 from tests.fibers.harness import LEVEL, exact_posterior, p_values, run
 
 LAWS = {"l1": 0.3, "l2": 0.4, "gaussian": 2.0}
 PRIORS = ("poisson", "flat", "negbin 2.5", "negbin 0.1", "binomial", "dirichlet-multinomial 0.1")
+DRAWS = 1_000
 
 
-def prior_of(name: str, cells: int, rng: np.random.Generator):
+def prior_of(name, cells, rng):
     """Kernel family, log weights and shapes."""
     family, _, number = name.partition(" ")
     if family == "dirichlet-multinomial":
@@ -32,36 +32,48 @@ def prior_of(name: str, cells: int, rng: np.random.Generator):
     return family, np.zeros(cells), np.ones(cells)
 
 
-def noisy_table(case: Case, kind: str, rng: np.random.Generator) -> NoiseTerm:
+def term(query, values, kind, scale, measured=None, coordinates=None):
+    measured = np.ones(len(values), dtype=bool) if measured is None else measured
+    return NoiseTerm(query, np.asarray(values, dtype=float), kind, np.asarray(scale), measured, coordinates)
+
+
+def noisy_table(case, kind, rng):
     """Integer noisy answers of every cell."""
-    cells = case.frame.size
-    values = case.table.reshape(-1) + rng.integers(-2, 3, cells)
-    return NoiseTerm(
-        Identity(case.frame), values.astype(float), kind, np.asarray(LAWS[kind]), np.ones(cells, dtype=bool)
-    )
+    values = case.table.reshape(-1) + rng.integers(-2, 3, case.frame.size)
+    return term(Identity(case.frame), values, kind, LAWS[kind])
 
 
-def check(target: Target, theta, shape, case: Case, seed: int) -> None:
-    tables, probability = exact_posterior(target, theta, shape, case.finite_part)
-    thin = max(40, 6 * case.frame.size)
-    found = p_values(run(target, theta, shape, 2000, thin, seed), tables, probability)
+def check(target, theta, shape, case, seed, window=None):
+    tables, probability = exact_posterior(target, theta, shape, window or case.finite_part)
+    found = p_values(run(target, theta, shape, DRAWS, max(40, 6 * case.frame.size), seed), tables, probability)
     assert min(found) > LEVEL, found
+    return tables, probability
 
 
-def in_turn(start: int, kinds: tuple[str, ...] = tuple(LAWS)) -> list[tuple[str, str, str]]:
+def in_turn(start, kinds=tuple(LAWS)):
     """Every case with every prior, and with the kinds of noise in turn: each pair of a prior and a kind meets several cases."""
     found = []
     for i, (name, case) in enumerate(CASES.items()):
         for j, prior in enumerate(PRIORS):
             kind = kinds[(i + j + start) % len(kinds)]
-            if case.fixed_sum or not (
-                prior.startswith("dirichlet") or kind == "none"
-            ):  # else of infinite mass, or nearly so
+            # Else of infinite mass, or nearly so.
+            if case.fixed_sum or not (prior.startswith("dirichlet") or kind == "none"):
                 found.append((name, kind, prior))
     return found
 
 
-@pytest.mark.parametrize(("name", "kind", "prior"), in_turn(0, (*LAWS, "none")))
+FAST = in_turn(0, (*LAWS, "none"))
+
+
+def hash_of(*words):
+    """A seed from words, the same in every run (unlike `hash`)."""
+    return sum((i + 1) * ord(c) for i, c in enumerate("|".join(words)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "prior"),
+    [*FAST, *(pytest.param(*own, marks=pytest.mark.system) for own in in_turn(1) + in_turn(2) if own not in FAST)],
+)
 def test_posterior_on_the_fiber(name, kind, prior):
     case = CASES[name]
     rng = np.random.default_rng(hash_of(name, kind, prior))
@@ -70,59 +82,61 @@ def test_posterior_on_the_fiber(name, kind, prior):
     check(Target(case.fiber, terms, family), theta, shape, case, seed=7)
 
 
-@pytest.mark.system
-@pytest.mark.parametrize(("name", "kind", "prior"), [*in_turn(1), *in_turn(2)])
-def test_posterior_on_the_fiber_with_the_other_laws(name, kind, prior):
-    test_posterior_on_the_fiber(name, kind, prior)
+def several_queries(case, rng):
+    """Everything at once: two noisy versions of the cells (one with holes), noisy margins, a noisy total, real-valued."""
+    frame, flat, cells = case.frame, case.table.reshape(-1), case.frame.size
+    identity, margin, some = Identity(frame), Margins(frame, [frame.dims[0]]), np.arange(cells) % 2 == 0
+    sums = margin.apply(case.table).reshape(-1)
+    return (
+        term(identity, flat + rng.normal(size=cells), "l1", rng.uniform(0.1, 0.5, cells), some),
+        term(identity, flat + 1.5, "l1", 0.2),
+        term(identity, flat + rng.normal(size=cells), "gaussian", rng.uniform(1, 4, cells), ~some),
+        term(identity, flat + rng.normal(size=cells), "l2", 0.3, some),
+        term(margin, sums + 0.7, "gaussian", 2.5),
+        term(margin, sums - 1.0, "l2", 0.2),
+        term(Totals(frame), [case.table.sum() + 3.25], "l1", 0.15),
+    )
 
 
-SEVERAL = [
-    (name, kind, prior)
-    for name, kind, prior in in_turn(0, ("several", *LAWS))[::3]
-    if prior != "flat"
-    or kind == "several"
-    or CASES[name].fixed_sum  # else of infinite mass: one coordinate has no noise
-]
+def in_coordinates(case, kind, rng):
+    """Noise that is a product in coordinates of its own: any real combinations of the cells."""
+    rows = rng.normal(size=(case.frame.size - 1, case.frame.size))
+    values = rows @ case.table.reshape(-1) + rng.normal(size=len(rows))
+    return term(Identity(case.frame), values, kind, LAWS[kind], None, rows)
 
 
-@pytest.mark.parametrize(("name", "kind", "prior"), SEVERAL)
+@pytest.mark.parametrize(("name", "kind", "prior"), in_turn(0, ("several", *LAWS))[::3])
 def test_several_noisy_queries_and_noise_in_coordinates_of_its_own(name, kind, prior):
     case = CASES[name]
+    if prior == "flat" and kind != "several" and not case.fixed_sum:
+        return  # of infinite mass: one coordinate has no noise
     rng = np.random.default_rng(hash_of(name, prior, kind))
     family, theta, shape = prior_of(prior, case.frame.size, rng)
     terms = several_queries(case, rng) if kind == "several" else (in_coordinates(case, kind, rng),)
     check(Target(case.fiber, terms, family), theta, shape, case, seed=8)
 
 
-def hash_of(*words: str) -> int:
-    """A seed from words, the same in every run (unlike `hash`)."""
-    return sum((i + 1) * ord(c) for i, c in enumerate("|".join(words)))
-
-
-def several_queries(case: Case, rng: np.random.Generator) -> tuple[NoiseTerm, ...]:
-    """Everything at once: two noisy versions of the cells (one with holes), noisy margins, a noisy total, real-valued."""
-    frame, cells = case.frame, case.frame.size
-    identity, margin, total = Identity(frame), Margins(frame, [frame.dims[0]]), Totals(frame)
-    flat = case.table.reshape(-1)
-    some = np.arange(cells) % 2 == 0
-    every_row, one_row = np.ones(margin.rows, dtype=bool), np.ones(1, dtype=bool)
-    return (
-        NoiseTerm(identity, flat + rng.normal(size=cells), "l1", rng.uniform(0.1, 0.5, cells), some),
-        NoiseTerm(identity, flat + 1.5, "l1", np.asarray(0.2), np.ones(cells, dtype=bool)),
-        NoiseTerm(identity, flat + rng.normal(size=cells), "gaussian", rng.uniform(1, 4, cells), ~some),
-        NoiseTerm(identity, flat + rng.normal(size=cells), "l2", np.asarray(0.3), some),
-        NoiseTerm(margin, margin.apply(case.table).reshape(-1) + 0.7, "gaussian", np.asarray(2.5), every_row),
-        NoiseTerm(margin, margin.apply(case.table).reshape(-1) - 1.0, "l2", np.asarray(0.2), every_row),
-        NoiseTerm(total, np.array([case.table.sum() + 3.25]), "l1", np.asarray(0.15), one_row),
+@pytest.mark.parametrize("kind", ["l1", "l2"])
+def test_the_kernel_writes_to_what_its_state_says_and_to_nothing_else(kind):
+    case = CASES["3x3"]
+    chain = Chain(
+        Target(case.fiber, (noisy_table(case, kind, np.random.default_rng(1)),), "poisson"), np.random.default_rng(2)
     )
-
-
-def in_coordinates(case: Case, kind: str, rng: np.random.Generator) -> NoiseTerm:
-    """Noise that is a product in coordinates of its own: any real combinations of the cells."""
-    rows = rng.normal(size=(case.frame.size - 1, case.frame.size))
-    values = rows @ case.table.reshape(-1) + rng.normal(size=len(rows))
-    scale = np.asarray(LAWS[kind])
-    return NoiseTerm(Identity(case.frame), values, kind, scale, np.ones(len(rows), dtype=bool), rows)
+    chain.set_prior(np.zeros(9), np.ones(9))
+    chain.load(case.table.reshape(-1))
+    before = chain.state._replace(**{name: np.copy(own) for name, own in chain.state._asdict().items()})
+    assert chain.sweep(200) > 0
+    written = {"cells_int": [state.X], "rows": [state.VALUE], "groups": [state.SQUARED, state.ALONG, state.ACROSS]}
+    for name, new in chain.state._asdict().items():
+        same = np.asarray(new == getattr(before, name))
+        if name not in ("generator", "scratch_int", "scratch_float"):
+            assert (np.delete(same, written[name], axis=1) if name in written else same).all(), name
+        if name in ("generator", "cells_int", *(("rows", "groups") if kind == "l2" else ())):
+            assert not same.all(), name
+    if kind == "l2":
+        np.testing.assert_array_equal(chain.state.rows[:, state.VALUE], chain.counts)
+        squares = (chain.counts - chain.state.rows[:, state.NOISY]) ** 2
+        assert chain.state.groups[0, state.SQUARED] == pytest.approx(squares.sum())
 
 
 def test_shapes_on_both_sides_of_one():
@@ -139,7 +153,5 @@ def test_an_unbounded_direction_may_pass_a_valley():
     theta, shape = np.log([0.97, 0.97]), np.array([6.0, 0.001])
     target = Target(case.fiber, (), "negbin")
     wide = Fiber.of([*case.exact, Exact(case.window[0].query, [700], "<=")], case.frame)
-    tables, probability = exact_posterior(target, theta, shape, wide)
+    tables, probability = check(target, theta, shape, case, 12, wide)
     assert 0.05 < probability[tables[:, 1] == 0].sum() < 0.5
-    found = p_values(run(target, theta, shape, 2000, 60, 12), tables, probability)
-    assert min(found) > LEVEL, found

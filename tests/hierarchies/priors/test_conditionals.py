@@ -6,8 +6,6 @@ the update gives then must differ, with the Jacobian of the path, as the step's 
 after as before.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

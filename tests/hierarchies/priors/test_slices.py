@@ -1,7 +1,5 @@
 """Slice sampling from exact draws leaves a density as it is; centres and variances of normal effects are drawn exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

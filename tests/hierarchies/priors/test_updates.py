@@ -1,7 +1,5 @@
 """One update of hyperparameters from exact draws of hyperparameters and table leaves their joint law as it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

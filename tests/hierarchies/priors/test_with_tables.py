@@ -1,7 +1,5 @@
 """Tables and hyperparameters in turn have the posterior that all tables there are have, hyperparameters integrated out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

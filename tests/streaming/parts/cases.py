@@ -1,7 +1,5 @@
 """A small country of three states in two regions, and all of its tables with their posterior."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

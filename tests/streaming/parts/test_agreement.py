@@ -1,7 +1,5 @@
 """Part by part, the posterior is that of the whole release in one: on real counts of two countries."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`bdp.fit_parts` in threads, in processes and wherever else an executor has them: the same draws, and a dead worker costs no run."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

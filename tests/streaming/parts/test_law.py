@@ -1,7 +1,5 @@
 """Parts that move side by side have the joint posterior of all of them, against tables that are all listed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

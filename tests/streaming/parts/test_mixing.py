@@ -1,7 +1,5 @@
 """Answers above the parts that are far more precise than the parts: said, by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

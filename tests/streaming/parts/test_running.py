@@ -1,7 +1,5 @@
 """`bdp.fit_parts`: the same draws wherever it runs and wherever it was stopped, and what it refuses."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Parts begin at different ends of tied groups, and are back at their own sums before they hear of each other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import bayesdp as bdp
