@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import bayesdp as bdp
-from bayesdp.hierarchies import split
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.streaming.chains import longest_together
 from tests.streaming.cases import PRIOR, small_release
@@ -53,9 +52,8 @@ def test_of_a_hierarchy(watched):
 
 
 def test_of_parts(watched):
-    parts, top = split(country.country(), "state")
     run = {"draws": DRAWS, "tune": 80, "phase": 8, "thin": 1, "chains": 1, "random_seed": 1, "quiet": True}
-    bdp.fit_parts(parts, country.PRIOR, top=top, **run)
+    bdp.fit_parts(country.PARTS, country.PRIOR, top=country.TOP, **run)
     _check(watched, [float(country.TRUTH[:, own].sum()) for own in ([0, 2], [1, 4], [3, 5])])
 
 
@@ -64,9 +62,8 @@ def test_no_other_choice_of_chains_keeps_more_draws():
     rng = np.random.default_rng(1)
     lengths = [rng.integers(0, 30, rng.integers(1, 6)) for _ in range(30)]
     for own in [*lengths, np.full(4, 10)]:
-        found = [
-            chain.number for chain in longest_together([SimpleNamespace(number=i, draws=n) for i, n in enumerate(own)])
-        ]
+        given = [SimpleNamespace(number=i, draws=n) for i, n in enumerate(own)]
+        found = [chain.number for chain in longest_together(given)]
         assert found == sorted(set(found))
         every = [list(some) for size in range(1, len(own) + 1) for some in combinations(range(len(own)), size)]
         assert len(found) * own[found].min() == max(len(some) * own[some].min() for some in every)

@@ -41,17 +41,12 @@ def _same(one, other):
         xr.testing.assert_identical(one[group].to_dataset(), other[group].to_dataset())
 
 
-@pytest.fixture(scope="module")
-def whole():
-    return _fit(VaryingShares())
-
-
 def _fit(prior=PRIOR, **more):
     return bdp.fit_hierarchy(RELEASE, prior, **{**GIVEN, **more})
 
 
 @pytest.mark.parametrize("kill", [30, 120])
-def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, whole, tmp_path, monkeypatch):
+def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     paths = [tmp_path / "tables.parquet", tmp_path / "whole.parquet"]
     given = {"journal": tmp_path / "run", "tables_path": paths[0], "tables": 7}
@@ -63,9 +58,8 @@ def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, w
     with pytest.raises(FileExistsError, match="resume=True goes on"):
         _fit(VaryingShares(), **given)
     resumed = _fit(VaryingShares(), **given, resume=True)
-    _same(resumed, whole)
     assert resumed.attrs["resumed"] == 1
-    _fit(VaryingShares(), tables_path=paths[1], tables=7)
+    _same(resumed, _fit(VaryingShares(), tables_path=paths[1], tables=7))
     order = ["table", "age", "tract", "race"]
     one, two = (parquet.read_table(own).to_pandas().sort_values(order).reset_index(drop=True) for own in paths)
     assert one.equals(two)
@@ -87,12 +81,7 @@ def states(tmp_path_factory):
 
 
 def _first(value):
-    def changed(array):
-        array = array.copy()
-        array.reshape(-1)[0] = value
-        return array
-
-    return changed
+    return lambda array: np.concatenate([[value], array.reshape(-1)[1:]]).astype(array.dtype).reshape(array.shape)
 
 
 IMPOSSIBLE = {

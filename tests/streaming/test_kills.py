@@ -8,7 +8,6 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import VaryingShares
 from bayesdp.storage import journal as journals
 from tests.streaming.cases import FRAME, small_release
@@ -16,9 +15,7 @@ from tests.streaming.parts import cases
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
-KILLS = 15
-RELEASE = small_release()
-PARTS, TOP = split(cases.country(), "state")
+RELEASE, PARTS, TOP = small_release(), cases.PARTS, cases.TOP
 
 
 def hierarchy(folder=None):
@@ -42,7 +39,7 @@ def test_runs_that_are_killed_again_and_again(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(journals, "SECONDS", 0.01)
     whole = fit()  # and all is compiled, for the processes that are forked from this one
     dice, context, killed = random.Random(1), multiprocessing.get_context("fork"), 0
-    while killed < KILLS:
+    while killed < 8:
         process = context.Process(target=fit, args=(tmp_path,))
         process.start()
         process.join(dice.uniform(0.0, 0.6))

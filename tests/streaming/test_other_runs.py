@@ -1,7 +1,7 @@
 """Going on with a run: every argument of `fit_hierarchy` and `fit_parts` changed, one at a time, is refused by its name."""
 
 import multiprocessing
-from pathlib import Path
+import time
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_another_hierarchy_is_refused(hierarchy, change, named, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-PARTS, TOP = split(cases.country(), "state")
+PARTS, TOP = cases.PARTS, cases.TOP
 COUNTRY = {
     "parts": PARTS, "prior": FixedNegativeBinomial(np.full(2, 900.0), 0.6), "top": TOP, "record": _query(TOP.frame),
     "record_parts": None, "draws": 10, "tune": 4, "chains": 2, "thin": 1, "phase": 5, "together": 2, "counts": 15,
@@ -121,19 +121,19 @@ def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path, mo
     assert bdp.fit_parts(**given, resume=True)["parts/S/posterior"]["q"].sizes["draw"] == 10
 
 
-def _hold(path, ready, done):
-    with locked(Path(path)):
-        ready.set()
-        done.wait(60)
+def _hold(path, held):
+    with locked(path):
+        held.set()
+        time.sleep(60)
 
 
 def test_a_second_process_in_the_folder_is_refused_until_the_first_is_dead(country):
     context = multiprocessing.get_context("fork")
-    ready, done = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(str(country / "lock"), ready, done))
+    held = context.Event()
+    other = context.Process(target=_hold, args=(country / "lock", held))
     other.start()
     try:
-        assert ready.wait(60)
+        assert held.wait(60)
         for resume in (False, True):
             with pytest.raises(BlockingIOError, match="is being written to by another process"):
                 bdp.fit_parts(**COUNTRY, folder=country, resume=resume, quiet=True)
@@ -148,9 +148,8 @@ def test_a_second_process_in_the_folder_is_refused_until_the_first_is_dead(count
     "run",
     [
         lambda place: bdp.fit_hierarchy(**HIERARCHY, journal=place, quiet=True, cores=1),
-        lambda place: bdp.fit_parts(**COUNTRY, folder=place, quiet=True),
+        lambda place: bdp.fit_parts(**COUNTRY | {"draws": 5, "tune": 1}, folder=place, quiet=True),
     ],
-    ids=["hierarchy", "parts"],
 )
 def test_the_folder_is_locked_while_the_run_goes_on(run, tmp_path, monkeypatch):
     seen, save, lock = [], np.savez, tmp_path / "run" / "lock"

@@ -1,48 +1,25 @@
 """Hierarchies whose published numbers are perturbed: against enumeration, by journals, and what is refused."""
 
-from itertools import product
-
 import numpy as np
 import pytest
-from scipy.stats import nbinom
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
-from tests.comparison.enumeration import probabilities
+from tests.hierarchies.test_walls import FIVE, MEAN, ONE, SHAPE, posterior, released
 from tests.streaming.test_journal import FILE, Killed, often
 
-FRAME = {"area": ["a", "b", "c"], "sex": ["f", "m"], "region": ("area", ["n", "n", "s"])}
-MEAN, SHAPE = 4.0, 1.5
-LAW = bdp.noise.RandomRounding(3)
-FAR = 5.0  # standard errors: a false alarm in 1.7 million of each comparison
-
-
-def released(law, seed=3):
-    rng = np.random.default_rng(seed)
-    truth = rng.negative_binomial(SHAPE, SHAPE / (SHAPE + MEAN), (3, 2))
-    dims = (["area", "sex"], ["area"], ["region", "sex"], ["region"])
-    queries = [*(bdp.Margins(FRAME, own) for own in dims), bdp.Totals(FRAME)]
-    published = [bdp.Measured(q, law.draw(rng, q.shape, location=q.apply(truth)), law) for q in queries]
-    return bdp.Release.from_published(FRAME, published, adding_up="warn")
+LAW, FAR = bdp.noise.RandomRounding(3), 5.0  # standard errors: a false alarm in 1.7 million of each comparison
 
 
 def fitted(release, **more):
-    asked = {"draws": 4_000, "tune": 200, "thin": 2, "chains": 2, "random_seed": 4, "quiet": True, **more}
-    return bdp.fit_hierarchy(
-        release, FixedNegativeBinomial(MEAN, SHAPE), record=bdp.Margins(FRAME, ["region"]), **asked
-    )
+    asked = {"draws": 2_000, "tune": 200, "thin": 2, "chains": 2, "random_seed": 4, "quiet": True, **more}
+    return bdp.fit_hierarchy(release, FixedNegativeBinomial(MEAN, SHAPE), record=bdp.Margins(ONE, ["region"]), **asked)
 
 
 @pytest.mark.parametrize("law", [LAW, bdp.noise.ConventionalRounding(5)], ids=str)
 def test_probabilities_of_every_cell_are_those_of_enumeration(law):
-    release = released(law)
-    cells = next(own for own in release.measurements if own.query.rows == 6)
-    options = [np.flatnonzero(np.isfinite(law.log_each(y, np.arange(30)))) for y in cells.values.reshape(-1)]
-    tables = np.array(list(product(*options)))
-    weight = nbinom.logpmf(tables, SHAPE, SHAPE / (SHAPE + MEAN)).sum(axis=1)
-    for own in release.measurements:
-        weight += law.log_each(own.values.reshape(-1), tables @ own.query.matrix.toarray().T).sum(axis=1)
-    exact = probabilities(weight)
+    release = released(ONE, FIVE, law, 3)
+    tables, exact = posterior("negbin", release)
     tree = fitted(release)
     found, ess = tree["cells"]["probability"], tree["cells"]["ess"].fillna(1.0).values
     assert found.dims == ("value", "area", "sex")
@@ -57,7 +34,7 @@ def test_probabilities_of_every_cell_are_those_of_enumeration(law):
 
 def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
     """Among the draws of its first chain, and once more when it has ended."""
-    release = released(LAW)
+    release = released(ONE, FIVE, LAW, 3)
     asked = {"draws": 300, "thin": 1, "tune": 50}
     whole = fitted(release, **asked)
     with monkeypatch.context() as patched:
@@ -73,6 +50,6 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, monkeypatch
 
 
 def test_a_law_that_is_learnt_is_refused():
-    cells = bdp.Measured(bdp.Identity(FRAME), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
+    cells = bdp.Measured(bdp.Identity(ONE), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
     with pytest.raises(NotImplementedError, match="laws that are known"):
-        fitted(bdp.Release.from_published(FRAME, [cells]))
+        fitted(bdp.Release.from_published(ONE, [cells]))

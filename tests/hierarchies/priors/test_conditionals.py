@@ -34,6 +34,14 @@ STEPS_OF = {
 """In the order of an update. A hyperparameter by its name is drawn given all others."""
 
 STEPS = {name: re.split(r",\s+", steps) for name, steps in STEPS_OF.items()}
+COUNTS = {
+    "counties": np.array([[3, 0, 0], [0, 0, 2], [0, 0, 1], [0, 0, 20]]),
+    "structural zeros": np.array([[4, 0, 0, 0, 0, 0], [1, 17, 0, 0, 0, 0]]),
+}
+"""Some cells are 0 everywhere, and others in one county only."""
+
+CHECKS = [(name, tree, step) for name in PRIORS for tree in TREES for step in STEPS[name]]
+CHECKS = [own for own in CHECKS if own[:2] != ("by county", "structural zeros")]  # which has one county only
 
 
 def normal(value, mean, variance):
@@ -87,9 +95,7 @@ class Steps:
         return self._step(lambda value: float(log_density(value, np.arange(len(value))).sum()), start)
 
     def draw_centre(self, effects, variance, mean, prior_variance, rng):
-        return self._step(
-            lambda value: float(np.sum(normal(effects, value, variance) + normal(value, mean, prior_variance)))
-        )
+        return self._step(lambda value: normal(effects, value, variance) + normal(value, mean, prior_variance))
 
     def draw_variance(self, deviations, spread, rng):
         return self._step(lambda value: normal(deviations, 0.0, value) + variance_law(value, spread))
@@ -101,25 +107,13 @@ class Steps:
         return self._step(lambda value: normal(value, mean, sd**2), 0.0)
 
 
-def _jacobian(step, value, prior, counts, free):
+def _jacobian(step, value, counts, free):
     """Of the logarithm of a factor of deviations and of their spread, in terms of the deviations and the variance."""
     if not step.startswith("spread"):
         return 0.0
     seen = np.where(free, counts, 0) > 0
-    if isinstance(prior, AreaAndCell) or prior.level is None or not step.endswith("within"):
-        return float(value[0]) * (int((~seen.any(axis=0)).sum()) + 2.0)
-    return float(value[0]) * (int((~seen.reshape(2, 2, -1).any(axis=1)).sum()) + 2.0)
-
-
-COUNTS = {
-    "counties": np.array([[3, 0, 0], [0, 0, 2], [0, 0, 1], [0, 0, 20]]),
-    "structural zeros": np.array([[4, 0, 0, 0, 0, 0], [1, 17, 0, 0, 0, 0]]),
-}
-"""Some cells are 0 everywhere, and others in one county only."""
-
-
-CHECKS = [(name, tree, step) for name in PRIORS for tree in TREES for step in STEPS[name]]
-CHECKS = [own for own in CHECKS if own[:2] != ("by county", "structural zeros")]  # which has one county only
+    seen = seen.reshape(2, 2, -1).any(axis=1) if step.endswith("within") else seen.any(axis=0)
+    return float(value[0]) * (int((~seen).sum()) + 2.0)
 
 
 @pytest.mark.parametrize(("name", "tree", "step"), CHECKS)
@@ -153,7 +147,7 @@ def test_a_step_draws_from_the_joint_law(monkeypatch, name, tree, step):
     for size in (-0.7, 0.4):
         value = moved(step, size)
         after, density, own = update(values | {step: value})
-        expected = density - before + _jacobian(step, value, prior, counts, free)
+        expected = density - before + _jacobian(step, value, counts, free)
         assert abs(expected) > 1e-3
         assert log_density(value) - log_density(start) == pytest.approx(expected, rel=1e-8, abs=1e-8)
         if step in own.widths:

@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 import bayesdp as bdp
+from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from tests.noisy_sums import noisy_sums
 from tests.streaming import cases
@@ -35,10 +36,11 @@ def country(noise=NOISE, exact=("state",), seed=5):
     return bdp.Release.from_published(FRAME, measured, [bdp.Exact(own, own.apply(TRUTH)) for own in totals])
 
 
+PARTS, TOP = split(country(), "state")
 SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "quiet": True}
 
 
-def fitted(cut, prior=PRIOR, **more):
+def fitted(prior=PRIOR, cut=(PARTS, TOP), **more):
     """Parts with their sums by race, and their counties, recorded."""
     parts, top = cut
     return bdp.fit_parts(
