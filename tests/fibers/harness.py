@@ -34,8 +34,9 @@ def log_noise(target, tables):
     total = np.zeros(len(tables))
     for term in target.terms:
         if term.windows is not None:
-            answers = (tables @ term.query.matrix.toarray().T)[:, term.measured]
-            total += [sum(tabulated(term.windows, i, int(v)) for i, v in enumerate(own)) for own in answers]
+            for i, own in enumerate((tables @ term.query.matrix.toarray().T)[:, term.measured].T):
+                values, where = np.unique(own, return_inverse=True)
+                total += np.array([tabulated(term.windows, i, int(value)) for value in values])[where]
             continue
         combined = term.query.matrix.toarray() if term.coordinates is None else term.coordinates
         residual = (term.values - tables @ combined.T) * term.measured

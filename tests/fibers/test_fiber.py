@@ -19,9 +19,12 @@ from tests.fibers.cases import CASES, frame_of, with_margins
 def brute_force(exact, frame, most):
     """All tables with counts up to `most`, kept or not by applying the queries to each."""
     tables = np.array(list(product(range(most + 1), repeat=frame.size))).reshape(-1, *frame.shape)
-    holds = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
-    kept = [all(np.all(holds[own.sign](own.query.apply(table), own.values)) for own in exact) for table in tables]
-    return tables[kept]
+    for own in exact:
+        holds = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}[own.sign](
+            own.query.apply(tables), own.values
+        )
+        tables = tables[holds.reshape(len(tables), -1).all(axis=1)]
+    return tables
 
 
 def random_exact(seed):

@@ -11,12 +11,8 @@ from bayesdp.posterior import Posterior
 
 pytestmark = pytest.mark.system
 
-TABLE = {
-    "tract": ["t1", "t2", "t3", "t4"],
-    "age": ["young", "old", "oldest"],
-    "county": ("tract", ["A", "A", "B", "B"]),
-}
-FRAME = bdp.Frame.of(TABLE)
+AREAS = {"tract": ["t1", "t2", "t3", "t4"], "county": ("tract", ["A", "A", "B", "B"])}
+FRAME = bdp.Frame.of(AREAS | {"age": ["young", "old", "oldest"]})
 TRUTH = np.array([[20, 9, 0], [3, 14, 0], [8, 8, 0], [1, 30, 0]])
 BY_COUNTY = bdp.Margins(FRAME, ["county", "age"])
 ASKED = {"quantiles": (0.05, 0.5, 0.95), "random_seed": 3, "quiet": True}
@@ -35,23 +31,7 @@ def release():
 @pytest.fixture(scope="module")
 def tree(release):
     record = {"x": bdp.Identity(FRAME), "areas": BY_COUNTY, "total": bdp.Totals(FRAME)}
-    return bdp.fit_hierarchy(release, VaryingShares(), record=record, draws=1_500, **ASKED)
-
-
-PRIOR = FixedNegativeBinomial(8.0, 0.5)
-
-
-@pytest.fixture(scope="module")
-def narrow(release):
-    """A run that has recorded the sums of counties alone."""
-    return bdp.fit_hierarchy(release, PRIOR, record={"areas": BY_COUNTY}, draws=200, **ASKED)
-
-
-@pytest.fixture(scope="module")
-def file(tree, tmp_path_factory):
-    path = tmp_path_factory.mktemp("fit") / "fit.nc"
-    tree.to_netcdf(path, engine="h5netcdf")
-    return path
+    return bdp.fit_hierarchy(release, VaryingShares(), record=record, draws=700, **ASKED)
 
 
 def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
@@ -74,11 +54,12 @@ def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
     assert areas["published"].notna().all()
     assert areas.index[0] == "county=A, age=young"
     assert areas.loc["county=B, age=oldest", "exact"] == 0
-    assert table.attrs["draws"] == 1_500
+    assert table.attrs["draws"] == 700
 
 
-def test_a_query_is_answered_if_it_was_recorded_row_by_row(tree, narrow):
-    by_age = bdp.Margins(FRAME, ["age"])
+def test_a_query_is_answered_if_it_was_recorded_row_by_row(release, tree):
+    by_age, prior = bdp.Margins(FRAME, ["age"]), FixedNegativeBinomial(8.0, 0.5)
+    narrow = bdp.fit_hierarchy(release, prior, record={"areas": BY_COUNTY}, draws=200, **ASKED)  # the counties alone
     assert bdp.summary(tree, query=by_age)["mean"].sum() == pytest.approx(TRUTH.sum())  # from the cells
     found = (bdp.summary(narrow, "areas"), bdp.summary(narrow, query=bdp.Margins(FRAME, ["county", "age"])))
     assert found[0]["mean"].tolist() == found[1]["mean"].tolist()
@@ -96,12 +77,14 @@ def test_a_query_is_answered_if_it_was_recorded_row_by_row(tree, narrow):
     assert not own.has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
 
 
-def test_the_command_line_summarises_and_reports(file, tree, tmp_path, capsys):
+def test_the_command_line_summarises_and_reports(tree, tmp_path, capsys):
+    file = tmp_path / "fit.nc"
+    tree.to_netcdf(file, engine="h5netcdf")
     with xr.open_datatree(file, engine="h5netcdf") as read:
         assert bdp.summary(read.load(), prob=0.9).equals(bdp.summary(tree, prob=0.9))
     assert main(["summary", str(file), "--prob", "0.9"]) in (0, 3)
     said = capsys.readouterr().out
-    assert "posterior of cells (cells), 4 chains of 1500 draws" in said
+    assert "posterior of cells (cells), 4 chains of 700 draws" in said
     assert said.count(" determined\n") == 4
     assert "other variables: x, areas, total, log_scale" in said
     assert main(["summary", str(file), "--prob", "0.9", "--query", "margins:age", "--format", "csv"]) in (0, 3)

@@ -12,8 +12,6 @@ from tests.comparison.chi_square import chi_square_pvalue
 from tests.fibers.harness import LEVEL
 from tests.fibers.precise_cases import CASES, MORE, Precise
 
-STARTS = 2_000
-
 HEXAGON = Precise(
     (((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((0, 1, 0), (0, 0, 1), (1, 0, 0))),
     ("ab", "ac", "bc"),
@@ -30,7 +28,7 @@ KNOWN = Precise(
     tight=True,
 )
 """As `HEXAGON`, and a 1 in six cells that the margins determine: walks may go there, and lead nowhere. In its two tables they may
-do so at other steps, so that all that the chance of a walk is made of differs between the two."""
+do so at other steps, so that all that the chance of a walk is made of differs: what is left out changes their shares by a tenth."""
 
 LOOKING = {
     "dense pairs": Precise(((2, 1, 0), (1, 1, 0)), ("a",), prior="poisson"),
@@ -39,6 +37,7 @@ LOOKING = {
     "dense walks": Precise(((3 * (1,),) * 3,) * 2, ("ab", "ac", "bc"), prior="poisson", tight=True),
     "2x2x3, three two-way margins": Precise((((2, 0, 0), (0, 1, 0)), ((0, 1, 1), (1, 0, 0))), ("ab", "ac", "bc")),
     "2x3x3, a longer walk": HEXAGON,
+    "the chance of a walk": KNOWN,
     "2x2x2, Poisson": replace(CASES["2x2x2, three two-way margins"], prior="poisson"),
     "2x2x2, zeros": replace(CASES["2x2x2, three two-way margins"], zeros=(1,)),
     **{own: CASES[own] for own in ("2x3, both margins", "2x2x2, three two-way margins", "2x2x2, one two-way margin")},
@@ -58,13 +57,10 @@ def _look(chain, moves):
     return take_occupied_moves(moves, family, chain.concave, chain.state, chain._occupied_moves)
 
 
-@pytest.mark.parametrize("name", [*LOOKING, "the chance of a walk"])
+@pytest.mark.parametrize("name", LOOKING)
 def test_steps_from_exact_draws(name):
-    """The steps alone, without those along random directions. False alarms: `LEVEL` each.
-
-    More starts for `KNOWN`: one part of the chance left out changes the shares of its two tables by a tenth.
-    """
-    case, starts = (LOOKING[name], STARTS) if name in LOOKING else (KNOWN, 5 * STARTS)
+    """The steps alone, without those along random directions. False alarms: `LEVEL` each."""
+    case, starts = LOOKING[name], {"2x2x2, zeros": 4_000, "the chance of a walk": 10_000}.get(name, 2_000)
     tables, probability = case.posterior
     number = {table.tobytes(): i for i, table in enumerate(tables)}
     chain, families = _chain(case), len(case.target.moves.looking)

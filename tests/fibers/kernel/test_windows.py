@@ -85,7 +85,7 @@ def test_the_spread_of_a_window_is_that_of_its_law():
     windows = LogMassWindows(np.full(3, 4), np.zeros(3, int), np.full(3, 3), np.log([0.2, 0.5, 0.3]), below, above)
     place = np.arange(-400, 401)
     sloped = np.exp([tabulated(windows, 1, int(v)) for v in place])
-    expected = [0.49, np.cov(place, aweights=sloped, ddof=0), np.inf]
+    expected = [0.49, float(np.cov(place, aweights=sloped, ddof=0)), np.inf]
     assert np.square(spread_of_windows(windows)) == pytest.approx(expected)
 
 

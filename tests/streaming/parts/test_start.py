@@ -8,14 +8,8 @@ from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.streaming import chains, driver
 from tests.noisy_sums import noisy_sums
 
-STATES, COUNTIES, SIGMA = ("S", "T", "U"), 20, 9.0
-FRAME = bdp.Frame.of(
-    {
-        "county": [f"{state}{i}" for state in STATES for i in range(COUNTIES)],
-        "race": ["a", "b"],
-        "state": ("county", [state for state in STATES for _ in range(COUNTIES)]),
-    }
-)
+COUNTIES, SIGMA = [f"{state}{i}" for state in "STU" for i in range(20)], 9.0
+FRAME = bdp.Frame.of({"county": COUNTIES, "race": ["a", "b"], "state": ("county", [own[0] for own in COUNTIES])})
 
 
 def _release():
@@ -45,8 +39,8 @@ def _begun(monkeypatch):
 
     monkeypatch.setattr(driver.Driver, "_round", told)
     monkeypatch.setattr(chains, "ends_of", begun)
-    prior = FixedNegativeBinomial(mean=3_000.0, shape=0.5)
-    bdp.fit_parts(parts, prior, top=top, draws=4, tune=4, chains=2, phase=2, cores=1, random_seed=2, quiet=True)
+    run = {"draws": 4, "tune": 4, "chains": 2, "phase": 2, "cores": 1, "random_seed": 2, "quiet": True}
+    bdp.fit_parts(parts, FixedNegativeBinomial(mean=3_000.0, shape=0.5), top=top, **run)
     own = [(bdp.gls(part, "county"), bdp.Margins(part.frame, ["race"])) for part in parts.values()]
     mean, sd = (np.array([getattr(gls, name)(query) for gls, query in own]) for name in ("mean", "sd"))
     return (seen[0] - mean) / sd, ends
