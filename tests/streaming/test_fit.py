@@ -20,6 +20,7 @@ from tests.comparison.variation import assert_close_in_variation
 from tests.noisy_sums import indices
 from tests.streaming.cases import FRAME, PRIOR, TRUTH, posterior, small_release
 
+pytestmark = pytest.mark.system
 RATE = 1e-6  # false alarms of each comparison
 DRAWS, TABLES = 3_500, 300
 RELEASE = small_release()
@@ -35,7 +36,6 @@ def tree(tmp_path_factory):
     return bdp.fit_hierarchy(RELEASE, PRIOR, record=record, **run)
 
 
-@pytest.mark.system
 def test_draws_have_the_posterior_and_answers_and_cells_are_those_of_the_draws(tree):
     tables, probability = posterior(RELEASE)
     draws, cells, areas, both = tree["posterior"]["x"], tree["cells"], tree["posterior"]["areas"], ("chain", "draw")
@@ -54,7 +54,6 @@ def test_draws_have_the_posterior_and_answers_and_cells_are_those_of_the_draws(t
     assert (cells["ess"] > 400).all()
 
 
-@pytest.mark.system
 def test_the_verdict_and_what_else_is_in_the_result(tree, tmp_path_factory):
     diagnostics = tree["diagnostics"]
     assert diagnostics.attrs["verdict"] == "converged", diagnostics.attrs["message"]
@@ -77,7 +76,6 @@ def test_the_verdict_and_what_else_is_in_the_result(tree, tmp_path_factory):
         assert bdp.fit_hierarchy(RELEASE, PRIOR, **{**QUICK, **more})["diagnostics"].attrs["verdict"] in verdicts
 
 
-@pytest.mark.system
 def test_the_draws_do_not_depend_on_the_number_of_threads():
     one, two = (bdp.fit_hierarchy(RELEASE, PRIOR, record=BY_COUNTY, cores=cores, thin=2, **QUICK) for cores in (1, 2))
     for group in ("posterior", "cells"):
@@ -88,7 +86,6 @@ def test_the_draws_do_not_depend_on_the_number_of_threads():
     assert not (own[0] == own[1]).all()
 
 
-@pytest.mark.system
 def test_normal_noise_without_anything_exact():
     frame = {"tract": ["a", "b"], "age": ["y", "o"]}
     cells = bdp.Measured(bdp.Identity(frame), [[1.3, 2.2], [-1.7, 0.4]], bdp.noise.Gaussian(1.5))
@@ -128,7 +125,6 @@ class Odds:
         return np.full((1, 4), float(hyper["odds"])), np.full((1, 4), 0.7)
 
 
-@pytest.mark.system
 def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
     tree = bdp.fit_hierarchy(RELEASE, Odds(), draws=1_500, tune=50, random_seed=2, quiet=True)
     draws = tree["posterior"]
@@ -143,7 +139,6 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
     assert float(draws["spread"].isel(chain=0, draw=0).sel(age="young", race="b")) == 1.0
 
 
-@pytest.mark.system
 def test_chains_that_stay_where_they_start_have_not_converged(monkeypatch):
     monkeypatch.setattr(chains.Chain, "sweep", lambda *_: None)
     tree = bdp.fit_hierarchy(RELEASE, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
@@ -163,7 +158,6 @@ class Slow(Odds):
         return np.full((1, 4), -0.8), np.full((1, 4), 0.7)
 
 
-@pytest.mark.system
 def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(caplog):
     """The table alone passes: what is worst is the hyperparameter. The verdict is told, as `bdp.sample` does."""
     run = {"draws": 400, "tune": 50, "random_seed": 2, "progressbar": False}
@@ -179,7 +173,6 @@ def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(caplog):
     assert float(found["odds_ess_bulk"]) < 30
 
 
-@pytest.mark.system
 def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their_own_cells(monkeypatch):
     """Of a table whose leaves are in the middle, in another order than the tree has, where some cells do not move."""
     kinds = bdp.Margins(FRAME, ["tract", "age"])
@@ -208,51 +201,6 @@ def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their
     assert means.any()
 
 
-FEW = {"tract": ["a", "b", "c"], "age": ["y", "o"], "g": ("tract", list("112")), "h": ("tract", list("122"))}
-LAW = bdp.noise.DiscreteGaussian(2.0)
-ONES = np.ones(FRAME.shape, dtype=int)
-
-
-def _published(query, values, law=LAW, **more):
-    return {"release": bdp.Release.from_published(query.frame, [bdp.Measured(query, values, law)], **more)}
-
-
-CROSSING = [bdp.Measured(bdp.Margins(FEW, [name]), [3, 4], LAW) for name in ("g", "h")]
-INFLATED, SEXES = bdp.noise.BoundaryInflatedDiscreteGaussian(2.0, (0, 9)), bdp.Identity({"sex": ["f", "m"]})
-SCORE = bdp.LinearQuery(FRAME, np.arange(12)[None], ["score"])
-NO_TREE = {"release": bdp.Release.from_published(FEW, CROSSING), "leaves": "tract"}
-REFUSED = [
-    (
-        _published(bdp.Identity(FRAME), ONES, INFLATED), NotImplementedError,
-        "'boundary-inflated-discrete-gaussian': put the release into a model",
-    ),
-    (_published(SCORE, [20]), NotImplementedError, "hierarchies take sums of cells, and .* is none: put the release"),
-    ({"release": "release"}, TypeError, "release must be a bayesdp.Release, got str"),
-    (_published(SEXES, [1.5, 2.0], bdp.noise.Gaussian(1.0), about="statistics"), ValueError, "release is about statistics"),
-    (NO_TREE, ValueError, "release is no hierarchy: the groups 'g' and 'h' of 'tract' do not nest"),
-    ({"prior": 3.0}, TypeError, "prior must be a prior of the cells of a hierarchy"),
-    ({"draws": 3}, ValueError, "draws must be at least 4"),
-    ({"draws": 10.5}, TypeError, "draws"),
-    ({"chains": 0}, ValueError, "chains"),
-    ({"thin": 0}, ValueError, "thin"),
-    ({"bins": 4}, ValueError, "bins must be at least 8"),
-    ({"batches": 4}, ValueError, "batches must be at least 8"),
-    ({"quantiles": (0.5, 1.5)}, ValueError, "quantiles"),
-    ({"quantiles": 0.5}, TypeError, "quantiles"),
-    ({"leaves": "block"}, ValueError, "leaves must be a dimension of the table .*, got 'block'"),
-    ({"random_seed": "one"}, TypeError, "seed"),
-    ({"record": "race"}, TypeError, "record must be queries"),
-    ({"tables": 0, "tables_path": "t.parquet"}, ValueError, "tables"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "error", "message"), REFUSED)
-def test_what_cannot_be_fitted(given, error, message):
-    with pytest.raises(error, match=message):
-        bdp.fit_hierarchy(**{"release": small_release(), "prior": FixedNegativeBinomial(1.0, 1.0), **QUICK, **given})
-
-
-@pytest.mark.system
 def test_more_than_memory_is_refused_before_sampling(monkeypatch):
     monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 10_000)
     message = r"about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
@@ -274,7 +222,6 @@ def _at(monkeypatch, when, what):
     monkeypatch.setattr(chains.Chain, "sweep", sweep)
 
 
-@pytest.mark.system
 def test_an_interrupt_keeps_what_was_drawn_and_before_the_draws_it_is_one(monkeypatch, tmp_path, capsys):
     pytest.importorskip("pyarrow")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -297,7 +244,6 @@ def test_an_interrupt_keeps_what_was_drawn_and_before_the_draws_it_is_one(monkey
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.system
 def test_an_error_in_one_chain_ends_the_others_and_one_in_the_tables_keeps_the_draws(monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
     given = {**QUICK, "record": BY_COUNTY, "tables_path": tmp_path / "t.parquet"}

@@ -10,10 +10,10 @@ from bayesdp.streaming.tables import check_tables, entries_of_table, table_name,
 from tests.streaming.cases import FRAME
 
 parquet = pytest.importorskip("pyarrow.parquet")
-TREE = tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).parts))
-
-
-PLACES = [(0, 4), (0, 9), (1, 4), (1, 9)]
+TREE, PLACES = (
+    tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).parts)),
+    [(0, 4), (0, 9), (1, 4), (1, 9)],
+)
 
 
 def _drawn(folder, tables=None, tree=TREE, places=PLACES):
@@ -35,7 +35,7 @@ def test_tables_are_read_back_with_labels_and_groups(tmp_path):
     read = parquet.read_table(tmp_path / "tables.parquet")
     assert read.schema.metadata[b"bayesdp_seed"] == b"3"
     frame = read.to_pandas()
-    assert list(frame.columns) == ["table", "chain", "draw", "age", "tract", "race", "county", "count"]
+    assert list(frame.columns) == ["table", "chain", "draw", *FRAME.dims, "county", "count"]
     assert (frame["count"] > 0).all()
     back = np.zeros_like(tables)
     place = [frame[dim].map(labels.index) for dim, labels in zip(FRAME.dims, map(list, FRAME.labels), strict=True)]
@@ -64,7 +64,7 @@ def test_which_draws():
         assert all(own[-1] == draws - 1 and np.ptp(np.diff(own, prepend=-1)) <= 1 for own in found if len(own))
 
 
-def test_a_file_is_not_replaced_unasked(tmp_path):
+def test_a_file_is_not_replaced_unasked_and_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     path.write_text("mine")
     assert check_tables(path, overwrite=True) == path
@@ -79,24 +79,21 @@ def test_a_file_is_not_replaced_unasked(tmp_path):
     _drawn(tmp_path / "drawn")
     _write(path, tmp_path / "drawn", overwrite=True)
     assert parquet.read_table(path).num_rows > 0
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[census\]', or leave out tables_path"):
+        check_tables(path, overwrite=True)
 
 
-@pytest.mark.parametrize("change", [-(10**6), 10**6])
-def test_a_table_that_is_none_is_refused(tmp_path, change):
-    _drawn(tmp_path)
+def test_a_table_that_is_none_is_refused(tmp_path):
     file = tmp_path / table_name(1, 4)
-    with np.load(file) as arrays:
-        changed = {**arrays, "place": arrays["place"] + change}
-    np.savez(file, **changed)
-    with pytest.raises(ValueError, match=r"table-1-4\.npz' is damaged"):
-        _write(tmp_path / "t.parquet", tmp_path)
+    for change in (-(10**6), 10**6):
+        _drawn(tmp_path)
+        with np.load(file) as arrays:
+            changed = {**arrays, "place": arrays["place"] + change}
+        np.savez(file, **changed)
+        with pytest.raises(ValueError, match=r"table-1-4\.npz' is damaged"):
+            _write(tmp_path / "t.parquet", tmp_path)
     file.unlink()
     with pytest.raises(OSError, match=r"1 of 4 tables could not be written to"):
         _write(tmp_path / "t.parquet", tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[census\]', or leave out tables_path"):
-        check_tables(tmp_path / "t.parquet", overwrite=False)
