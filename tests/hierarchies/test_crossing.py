@@ -19,18 +19,11 @@ from tests.noisy_sums import indices
 RATE, STARTS = 1e-5, 3_000  # false alarms of each comparison
 
 AGE, RACE, BOTH = ("tract", "age"), ("tract", "race"), ("tract", "age", "race")
-TWO = ((BOTH, 8.0), (AGE, 0.5), (RACE, 0.5))
-"""Both margins of a tract are precise, and its cells are not."""
-
-COUNTY = (*TWO, (("county", "age", "race"), 0.5))
-"""And the table of the county is precise too."""
-
+TWO = ((BOTH, 8.0), (AGE, 0.5), (RACE, 0.5))  # both margins of a tract are precise, and its cells are not
+COUNTY = (*TWO, (("county", "age", "race"), 0.5))  # and the table of the county is precise too
 CUBE = tuple(("tract", *own) for own in combinations(("age", "race", "sex"), 2))
-THREE = ((("tract", "age", "race", "sex"), 8.0), *((keep, 0.5) for keep in CUBE))
-"""The same with three margins of two axes each."""
-
+THREE = ((("tract", "age", "race", "sex"), 8.0), *((keep, 0.5) for keep in CUBE))  # three margins of two axes each
 ZEROS = ((0, 0, 1, 0), (0, 2, 2, 1))
-
 TRACT, BY_COUNTY = (AGE, RACE), (AGE, RACE, ("county", "age", "race"))
 EXACT = {"exact": (("county", "age", "race"),), "noise": (*TWO, (("age",), 5.0))}
 SMALL = {
@@ -101,21 +94,16 @@ def _assert_up_to_date(chain):
         np.testing.assert_array_equal(sums, chain.state.sums)
 
 
-def test_ordinary_hierarchies_have_none():
-    for case in CASES.values():
-        assert not len(case.chain(1).families)
-        assert case.chain(1).missed == ()
+def _loop(leaves, free=0, counties="A", total=10, noise=()):
+    """Rows of a table with zeros off a closed walk, and other leaves in which every cell is free."""
+    places = np.ndindex(leaves - free, leaves)
+    zeros = tuple((leaf, 0, cell) for leaf, cell in places if cell - leaf not in (0, 1, 1 - leaves))
+    noise = ((("tract",), 0.5), (("race",), 0.5), *noise)
+    return Case((leaves, 1, leaves), (leaves * counties)[:leaves], total, zeros=zeros, noise=noise)
 
 
-LOOP = tuple((leaf, 0, cell) for leaf in range(4) for cell in range(4) if cell not in (leaf, (leaf + 1) % 4))
-"""Zeros off a closed walk through four leaves and four cells."""
-
-FEW = {
-    **{name: CASES[name] for name in ("three levels, Poisson", "both margins", "limits of sums", "structural zeros")},
-    "a loop": Case(
-        (4, 1, 4), "AABB", 8, zeros=LOOP, noise=((("tract",), 0.5), (("race",), 0.5), (("tract", "age", "race"), 9.0))
-    ),
-}
+FEW = {name: CASES[name] for name in ("three levels, Poisson", "both margins", "limits of sums", "structural zeros")}
+FEW["a loop"] = _loop(4, 0, "AABB", 8, ((BOTH, 9.0),))
 
 
 @pytest.mark.parametrize("exchanges", [0.0, 1.0])
@@ -132,23 +120,17 @@ def test_keeping_sweeps_from_exact_draws(name, exchanges, monkeypatch):
     _assert_up_to_date(chain)
 
 
-def _loop(leaves, free):
-    """Rows of a table with a closed walk, and other leaves in which every cell is free."""
-    zeros = tuple(
-        (leaf, 0, cell) for leaf, cell in np.ndindex(leaves - free, leaves) if cell - leaf not in (0, 1, 1 - leaves)
-    )
-    return Case((leaves, 1, leaves), "A" * leaves, 10, zeros=zeros, noise=((("tract",), 0.5), (("race",), 0.5)))
-
-
-def test_large_tables_have_them_where_known_cells_leave_nothing_shorter(monkeypatch):
+def test_large_tables_have_them_where_known_cells_leave_nothing_shorter_and_ordinary_hierarchies_have_none(monkeypatch):
+    ordinary = [case.chain(1) for case in CASES.values()]
+    assert [(len(chain.families), chain.missed) for chain in ordinary] == len(CASES) * [(0, ())]
     monkeypatch.setattr(chains, "_SMALL", 0)
-    assert _loop(5, 0).chain(1).keeping is not None
+    assert _loop(5).chain(1).keeping is not None
     assert _loop(5, 1).chain(1).keeping is None  # squares with the last leaf make up every walk
     assert all(case.chain(1).keeping is None for name, case in CASES.items() if name != "structural zeros")
 
 
 def test_longer_walks_have_room():
-    chain = _only(_loop(40, 0).chain(1), KEEPING, 100)
+    chain = _only(_loop(40).chain(1), KEEPING, 100)
     chain.load(np.diag(np.full(40, 3)).reshape(-1))
     others = [np.count_nonzero(table.diagonal() == 0) for table in drawn(chain, 200)]
     assert max(others) > 30  # nearly all leaves have gone over to their other cell

@@ -41,35 +41,32 @@ def _run(numbers, crippled):
 
 
 def test_two_chains_start_at_different_ends_of_every_group():
-    chains = [_chain(SPLIT, 1), _chain(SPLIT, 2)]
-    before, ends = chains[0].state.counts.reshape(-1, 2, 3).copy(), []
-    for number, table in enumerate(chains):
-        modes.to_ends(table, np.random.default_rng(1), number)
-        counts = table.state.counts.reshape(-1, 2, 3)
-        np.testing.assert_array_equal(counts.sum(axis=1), before.sum(axis=1))  # of each race
+    ends = []
+    for number in (0, 1):
+        chain = _chain(SPLIT, 1)
+        before = chain.state.counts.reshape(-1, 2, 3).sum(axis=1)  # of each race
+        modes.to_ends(chain, np.random.default_rng(1), number)
+        counts, residuals = chain.state.counts.reshape(-1, 2, 3), chain.state.answers.copy()
+        np.testing.assert_array_equal(counts.sum(axis=1), before)
         assert (counts.min(axis=1) == 0).all()
-        residuals = table.state.answers.copy()
-        table.renew()
-        np.testing.assert_array_equal(residuals, table.state.answers)
-        ends.append(counts.argmax(axis=1))
-    sums = before.sum(axis=1) > 0
-    assert sums.sum() > 8
-    assert (ends[0] != ends[1])[sums].all()
+        chain.renew()
+        np.testing.assert_array_equal(residuals, chain.state.answers)
+        ends.append(counts.argmax(axis=1)[before > 0])
+    assert ends[0].size > 8
+    assert (ends[0] != ends[1]).all()
 
 
 def test_consecutive_chains_have_different_ends_in_groups_of_any_size():
-    case = CASES["groups of four"]
-    ends = []
+    case, ends = CASES["groups of four"], []
     for number in range(4):
         chain = case.chain(1)
         chain.load(case.target.fiber.find_point().reshape(-1))
         chain.state.answers[..., 1][chain.state.path[:, 0]] *= 1e-6  # nothing says where a cell is
         modes.to_ends(chain, np.random.default_rng(1), number)
-        ends.append(chain.state.counts.argmax(axis=1))
+        ends.append(chain.state.counts.argmax(axis=1)[chain.state.counts.sum(axis=1) > 0])
         assert (np.count_nonzero(chain.state.counts, axis=1) <= 1).all()
-    full = np.array(ends)[:, chain.state.counts.sum(axis=1) > 0]
-    assert full.shape[1] > 0
-    assert all(len(set(own)) == 4 for own in full.T)
+    assert ends[0].size > 0
+    assert all(len(set(own)) == 4 for own in zip(*ends, strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -107,23 +104,23 @@ def test_chains_that_cannot_cross_fail_the_check_and_the_right_kernel_passes_on_
     dataset = xr.Dataset({"x": (("chain", "draw", *dims), draws.reshape(*draws.shape[:2], 4, 2, 3))})
     nothing = {"x": np.zeros((4, 2, 3), dtype=np.bool_)}
     told = diagnose(dataset, nothing, tied={"x": tied}).attrs
+    verdicts = [told[name] for name in ("verdict", "converged", "missed_modes")]
     assert "missed_modes" not in diagnose(dataset, nothing).attrs
     if not crippled:
         alike = modes.missed_modes_of_draws(*_run((0, 0), True))
         assert (alike.verdict, alike.alike, "says nothing" in alike.message) == ("not judged", 12, True)
-        assert (found.verdict, found.tested) == ("none found", 12)
-        assert (told["verdict"], told["converged"], told["missed_modes"]) == ("converged", 1, "none found")
-        assert told["missed_modes_tested"] == 12
+        assert (found.verdict, found.tested, told["missed_modes_tested"]) == ("none found", 12, 12)
+        assert verdicts == ["converged", 1, "none found"]
         assert "no group was found in which they disagree" in told["message"]
         return
-    assert (told["verdict"], told["converged"], told["missed_modes"]) == ("not converged", 0, "disagree")
+    assert verdicts == ["not converged", 0, "disagree"]
     assert "tract" in told["missed_modes_message"]
     assert found.verdict == "disagree"
     assert found.disagreeing >= 8
     assert found.tested + found.alike + found.short == 12
     first = found.groups[0]
-    assert {name.split(", ")[0] for name in first.cells} == {"age0", "age1"}
-    assert len({name.split(", ")[1] for name in first.cells}) == 1
+    ages, races = zip(*(name.split(", ") for name in first.cells), strict=True)
+    assert (set(ages), len(set(races))) == ({"age0", "age1"}, 1)
     assert max(max(own) - min(own) for own in first.means) > 3
     # The named means are those of the draws.
     leaf, race = int(first.leaf.removeprefix("tract")), int(first.cells[0].split("race")[1])
@@ -132,16 +129,15 @@ def test_chains_that_cannot_cross_fail_the_check_and_the_right_kernel_passes_on_
         assert said in found.message
 
 
-def _structure():
+def _tied():
     structure = structure_of(SPLIT.target, "tract")
-    return structure, modes.tied_groups(structure, 0)
+    return modes.TiedGroups(structure, modes.tied_groups(structure, 0), np.ones((4, 6), dtype=np.bool_))
 
 
 @pytest.mark.parametrize(("slow", "chains"), [(0.0, 2), (0.9, 2), (0.9, 4)])
 def test_false_alarms_of_correlated_draws(slow, chains):
     """Draws of autoregressions whose means are equal; counts of rare events among them."""
-    structure, groups = _structure()
-    rng = np.random.default_rng(5)
+    tied, rng = _tied(), np.random.default_rng(5)
     runs, rate, alarms, length = 60, 0.2, 0, 400
     for _ in range(runs):
         x = rng.normal(size=(chains, length, 24))
@@ -149,20 +145,15 @@ def test_false_alarms_of_correlated_draws(slow, chains):
         for i in range(1, length):
             x[:, i] += slow * x[:, i - 1]
         draws = np.rint(np.exp(x / 2) if slow else np.maximum(x - 1.5, 0.0))
-        tied = modes.TiedGroups(structure, groups, np.ones((4, 6), dtype=np.bool_))
         alarms += modes.missed_modes_of_draws(draws, tied, rate).verdict == "disagree"
     assert alarms <= binom.isf(1e-5, runs, rate)
 
 
 def test_means_that_are_apart_are_seen_from_the_first_significant_error_on():
-    structure, groups = _structure()
-    means, sds, ess = np.zeros((2, 4, 6)), np.ones((2, 4, 6)), np.full((2, 4, 6), 400.0)
+    tied, means, sds, ess = _tied(), np.zeros((2, 4, 6)), np.ones((2, 4, 6)), np.full((2, 4, 6), 400.0)
+    leaf, cell, _ = modes.entries_of(tied.groups)
 
     def found(chains=2):
-        tied, (leaf, cell, _) = (
-            modes.TiedGroups(structure, groups, np.ones((4, 6), dtype=np.bool_)),
-            modes.entries_of(groups),
-        )
         return modes.compare_entries(tied, *(own[:chains, leaf, cell] for own in (means, sds, ess)))
 
     assert found().verdict == "none found"

@@ -21,19 +21,21 @@ class Killed(BaseException):
     """Stands for the end of a process: nothing of ours catches it."""
 
 
-def often(monkeypatch, kill=None):
-    """A state after every sweep and draw; the process ends at write number `kill`."""
-    monkeypatch.setattr(journals, "SECONDS", 0.0)
-    monkeypatch.setattr(journals, "_SHARE", 0.0)
+def killed(kill, run):
+    """A run that writes its state after every sweep and draw, and ends at write number `kill`."""
     write, made = journals.write_arrays, []
 
     def counted(file, arrays):
         made.append(file)
-        if kill is not None and len(made) >= kill:
+        if len(made) >= kill:
             raise Killed
         write(file, arrays)
 
-    monkeypatch.setattr(journals, "write_arrays", counted)
+    with pytest.MonkeyPatch.context() as patched:
+        for name, own in (("SECONDS", 0.0), ("_SHARE", 0.0), ("write_arrays", counted)):
+            patched.setattr(journals, name, own)
+        with pytest.raises(Killed):
+            run()
 
 
 def _same(one, other):
@@ -46,14 +48,11 @@ def _fit(prior=PRIOR, **more):
 
 
 @pytest.mark.parametrize("kill", [30, 120])
-def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, tmp_path, monkeypatch):
+def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     paths = [tmp_path / "tables.parquet", tmp_path / "whole.parquet"]
     given = {"journal": tmp_path / "run", "tables_path": paths[0], "tables": 7}
-    with monkeypatch.context() as patched:
-        often(patched, kill)
-        with pytest.raises(Killed):
-            _fit(VaryingShares(), cores=1, **given)
+    killed(kill, lambda: _fit(VaryingShares(), cores=1, **given))
     assert not paths[0].exists()
     with pytest.raises(FileExistsError, match="resume=True goes on"):
         _fit(VaryingShares(), **given)
@@ -69,10 +68,7 @@ def test_a_run_that_ends_while_tuning_or_drawing_goes_on_with_its_tables(kill, t
 def states(tmp_path_factory):
     """Journals of a run, with the states of its first chain: while tuning, and at the end."""
     folder, found = tmp_path_factory.mktemp("states"), {}
-    with pytest.MonkeyPatch.context() as patched:
-        often(patched, 20)
-        with pytest.raises(Killed):
-            _fit(VaryingShares(), cores=1, journal=folder / "tuning")
+    killed(20, lambda: _fit(VaryingShares(), cores=1, journal=folder / "tuning"))
     _fit(VaryingShares(), journal=folder / "drawn")
     for name in ("tuning", "drawn"):
         with np.load(folder / name / FILE.format(0)) as own:

@@ -11,7 +11,7 @@ import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial, VaryingShares
 from bayesdp.storage.journal import locked
-from bayesdp.streaming.driver import ABOVE, Driver
+from bayesdp.streaming.driver import ABOVE
 from tests.refusals import refused
 from tests.streaming.cases import FRAME, MEAN, PRIOR, SHAPE, small_release
 from tests.streaming.parts import cases
@@ -99,20 +99,10 @@ def test_what_changes_no_draw_may_change(runs):
     runs[1](**COUNTRY | {"parts": parts, "random_seed": None}, **more)
 
 
-def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path, monkeypatch):
+def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path):
     """The example of a run that went on with sevens for ones, after the first of its phases."""
-    save = Driver._save
-
-    def stop(driver):
-        save(driver)
-        if driver.round == 2:
-            raise KeyError("stopped")
-
     given = COUNTRY | {"record_parts": _query, "folder": tmp_path}
-    with monkeypatch.context() as patch:
-        patch.setattr(Driver, "_save", stop)
-        with pytest.raises(KeyError, match="stopped"):
-            bdp.fit_parts(**given)
+    cases.stop_after(2, lambda: bdp.fit_parts(**given))
     with pytest.raises(ValueError, match=r"its record_parts: 'q' is "):
         bdp.fit_parts(**given | {"record_parts": lambda frame: _query(frame, 7)}, resume=True)
     with np.load(tmp_path / ABOVE) as arrays:

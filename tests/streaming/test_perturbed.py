@@ -10,7 +10,7 @@ import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.streaming.perturbed import WalledTree, has_walls, perturbed_target
 from tests.comparison.enumeration import probabilities
-from tests.streaming.test_journal import FILE, Killed, often
+from tests.streaming.test_journal import FILE, killed
 
 MEAN, SHAPE = 4.0, 1.5
 SWEEPS, BATCHES, FAR = 15_000, 25, 6.5
@@ -157,15 +157,12 @@ def test_probabilities_of_every_cell_are_those_of_enumeration(law):
     assert abs(float(draws.mean()) - exact @ tables[:, :4].sum(axis=1)) < 5.0 * error
 
 
-def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
     """Among the draws of its first chain, and once more when it has ended."""
     release = released(ONE, FIVE, LAW, 3)
     asked = {"draws": 300, "thin": 1, "tune": 50}
     whole = fitted(release, **asked)
-    with monkeypatch.context() as patched:
-        often(patched, kill=120)
-        with pytest.raises(Killed):
-            fitted(release, journal=tmp_path / "journal", cores=1, **asked)
+    killed(120, lambda: fitted(release, journal=tmp_path / "journal", cores=1, **asked))
     with np.load(tmp_path / "journal" / FILE.format(0)) as state:
         assert 50 < int(state["done"]) < 350
     for _ in range(2):

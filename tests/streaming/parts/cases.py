@@ -1,11 +1,13 @@
 """A small country of three states in two regions, and all of its tables with their posterior."""
 
 import numpy as np
+import pytest
 import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from bayesdp.streaming.driver import Driver
 from tests.noisy_sums import noisy_sums
 from tests.streaming import cases
 
@@ -47,6 +49,21 @@ def fitted(prior=PRIOR, cut=(PARTS, TOP), **more):
         parts, prior, top=top, record=bdp.Margins(top.frame, ["state", "race"]),
         **{"record_parts": lambda frame: bdp.Totals(frame, by="county"), **SIZES, **more},
     )  # fmt: skip
+
+
+def stop_after(number, run):
+    """A run that ends when it has saved the state of this round."""
+    save = Driver._save
+
+    def stopping(driver):
+        save(driver)
+        if driver.round == number:
+            raise KeyError("stopped")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Driver, "_save", stopping)
+        with pytest.raises(KeyError, match="stopped"):
+            run()
 
 
 def assert_same(one, other):

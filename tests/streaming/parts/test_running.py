@@ -14,11 +14,10 @@ from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import VaryingShares
 from bayesdp.streaming import driver
 from bayesdp.streaming.driver import ABOVE
-from tests.streaming.parts.cases import PARTS, PRIOR, SIZES, TOP, assert_same, country, fitted
+from tests.streaming.parts.cases import PARTS, PRIOR, SIZES, TOP, assert_same, country, fitted, stop_after
 
 pytestmark = pytest.mark.system
-ROUNDS = 11  # the start, two phases of the tuning, and eight of draws
-LAST = f"chain-1-part-2-{ROUNDS - 1}.npz"
+ROUNDS, LAST = 11, "chain-1-part-2-10.npz"  # the start, two phases of the tuning, and eight of draws
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +44,8 @@ def test_what_is_in_the_result_and_the_same_draws_from_the_same_seed(alone, monk
 
 
 def test_a_run_that_was_stopped_goes_on_where_it_was_saved(alone, tmp_path, monkeypatch):
-    save, move, moved = driver.Driver._save, driver.Driver._round, []
-
-    def killed(self):
-        save(self)
-        if self.round == 4:
-            raise KeyError("killed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(driver.Driver, "_save", killed)
-        with pytest.raises(KeyError, match="killed"):
-            fitted(folder=tmp_path)
+    move, moved = driver.Driver._round, []
+    stop_after(4, lambda: fitted(folder=tmp_path))
     with pytest.raises(FileExistsError, match="resume=True"):
         fitted(folder=tmp_path)
     monkeypatch.setattr(driver.Driver, "_round", lambda self: (moved.append(1), move(self)))
@@ -65,23 +55,20 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(alone, tmp_path, monk
     assert_same(fitted(folder=tmp_path, resume=True, random_seed=None), alone)
     states = {f"chain-{c}-part-{k}-{ROUNDS - 1}.npz" for c in range(4) for k in range(3)}
     assert {own.name for own in tmp_path.iterdir()} == {"run.json", "lock", ABOVE, *states}
-    (tmp_path / LAST).unlink()
+    (tmp_path / LAST).rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError, match=f"{LAST}' is missing"):
         fitted(folder=tmp_path, resume=True)
-    (tmp_path / ABOVE).write_bytes((tmp_path / ABOVE).read_bytes()[:-30])
-    with pytest.raises(ValueError, match=r"above\.npz' is damaged"):
-        fitted(folder=tmp_path, resume=True)
-
-
-@pytest.mark.parametrize("name", ["round", "0 by_race_state"])
-def test_sums_above_that_no_run_had_are_refused(tmp_path, name):
-    """Of the states of each chain: tests/streaming/test_journal.py."""
-    fitted(folder=tmp_path)
-    with np.load(tmp_path / ABOVE) as arrays:
-        own = arrays[name] + 1 if name == "round" else arrays[name][:-1]
-        np.savez(tmp_path / ABOVE, **{**arrays, name: own})
-    with pytest.raises(ValueError, match=rf"{ABOVE}' is damaged \("):
-        fitted(folder=tmp_path, resume=True)
+    # Sums above that no run had are refused; of the states of each chain: tests/streaming/test_journal.py.
+    (tmp_path / "moved").rename(tmp_path / LAST)
+    with np.load(tmp_path / ABOVE) as own:
+        arrays = dict(own)
+    for change in ({"round": arrays["round"] + 1}, {"0 by_race_state": arrays["0 by_race_state"][:-1]}, None):
+        if change:
+            np.savez(tmp_path / ABOVE, **arrays | change)
+        else:
+            (tmp_path / ABOVE).write_bytes((tmp_path / ABOVE).read_bytes()[:-30])
+        with pytest.raises(ValueError, match=rf"{ABOVE}' is damaged"):
+            fitted(folder=tmp_path, resume=True)
 
 
 def test_a_full_disk_costs_the_saving_and_not_the_run(alone, tmp_path, monkeypatch, caplog):
