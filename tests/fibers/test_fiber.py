@@ -79,7 +79,7 @@ def test_kernel_cases_contain_their_table_and_have_exact_bounds(name):
         assert sorted(tables.tolist()) == sorted(brute_force(case.exact, case.frame, int(upper.max())).tolist())
 
 
-def test_cells_that_nothing_bounds():
+def test_cells_that_nothing_bounds_and_no_exact_answers_at_all():
     frame = frame_of(2, 2)
     fiber = Fiber.of([Exact(LinearQuery(frame, [[1, 1, 0, 0]], ["first row"]), [5])], frame)
     np.testing.assert_array_equal(fiber.bounds(), [np.zeros((2, 2)), [[5, 5], [-1, -1]]])
@@ -87,9 +87,6 @@ def test_cells_that_nothing_bounds():
         enumerate_fiber(fiber)
     with pytest.raises(ValueError, match="more than 10 tables"):
         enumerate_fiber(CASES["3x3"].fiber, limit=10)
-
-
-def test_a_fiber_without_exact_answers_is_every_table():
     fiber = Fiber.of([], frame_of(2, 3))
     assert fiber.moves.proved
     assert fiber.contains(np.arange(6).reshape(2, 3))

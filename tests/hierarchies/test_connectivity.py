@@ -85,6 +85,12 @@ def test_claims_where_nothing_is_exact_and_where_sums_have_limits():
     assert (free.proved, moves_of(free)[SINGLE]) == (True, 100)
     assert free.claim == "proved: every cell of a hierarchy moves on its own"
     assert (limited.proved, limited.claim, moves_of(limited)[SUMS]) == (False, structures.LIMITED, 2)
+    own = Case((2, 2, 1), "AA", 5, limits=True, noise=NOISE)
+    chain, (tables, _) = own.chain(1), own.enumerate()
+    assert chain.structure.limited
+    chain.load(tables[0])
+    seen = np.array([chain.structure.in_frame(table) for table in drawn(chain, 1000)])
+    np.testing.assert_array_equal(np.unique(seen, axis=0), np.unique(tables, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -108,12 +114,3 @@ def test_zeros_that_leave_no_way_are_refused():
         assert len(_tables(own)) > 1
         with pytest.raises(NoStructure, match="cells that are known"):
             structure_of(own.target, "tract")
-
-
-def test_limits_of_sums_of_one_cell_are_limits_of_the_cell():
-    own = Case((2, 2, 1), "AA", 5, limits=True, noise=NOISE)
-    chain, (tables, _) = own.chain(1), own.enumerate()
-    assert chain.structure.limited
-    chain.load(tables[0])
-    seen = np.array([chain.structure.in_frame(table) for table in drawn(chain, 1000)])
-    np.testing.assert_array_equal(np.unique(seen, axis=0), np.unique(tables, axis=0))

@@ -99,7 +99,7 @@ KEEPS = "tract kind age", "tract", "county age", "group age", "tract group", "lo
 EVERY = [_query(*keep.split()) for keep in KEEPS]
 
 
-def test_every_answer_is_that_of_least_squares(release):
+def test_answers_weighted_sums_and_covariances_are_those_of_least_squares(release):
     found = gls(release, "tract")  # of its own accord it would take the kinds, which more queries keep
     assert found.levels == ("tract", "county", "all")
     agrees(found, EVERY, least_squares(release, EVERY))
@@ -112,16 +112,26 @@ def test_every_answer_is_that_of_least_squares(release):
     assert told["mean"].sel(county="east", age="old").item() == found.mean(query)[1, 1]
     both = found.to_dataset(_query("age") + _query())
     assert both["mean"].sel(answer="total").item() == found.to_dataset(_query())["mean"].item()
-
-
-def test_weighted_sums_of_one_node_are_those_of_least_squares(release):
-    """Published codes and contrasts: any weights of cells, alike at every leaf of a node; the leaves of a level in any order."""
+    # Published codes and contrasts: any weights of cells, alike at every leaf of a node; the leaves of a level in any order.
     rng = np.random.default_rng(5)
     inside = [*np.eye(5, dtype=int), [1, 0, 1, 0, 0], [0, 1, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]
     a = np.array([np.multiply.outer(own, rng.integers(-2, 3, (3, 2))).reshape(-1) for own in inside])
     query = bdp.LinearQuery(FRAME, a, [f"row {i}" for i in range(len(a))])
     asked = [query, query + _query("tract")]
     agrees(gls(release), asked, least_squares(release, asked))
+    cells, groups, ages = _query("tract", "kind", "age"), _query("county", "group"), _query("age")
+    found, ((_, cell), (_, group), (_, age)) = gls(release), least_squares(release, [cells, groups, ages])
+    own = [(cells, tract, cell[6 * i : 6 * i + 6, 6 * i : 6 * i + 6]) for i, tract in enumerate("abcde")]
+    for query, node, expected in (*own, (groups, "east", group[2:, 2:]), (ages, None, age)):  # east comes second
+        np.testing.assert_allclose(found.covariance(query, node), expected, rtol=0, atol=1e-8)
+    for query, node, message in (
+        (_query("tract"), None, "node must be a label of 'tract', such as 'a', got None"),
+        (_query("tract"), "z", "node must be a label of 'tract', such as 'a', got 'z'"),
+        (ages, "a", "node must be None"),
+        (ages + _query("tract"), None, "one part"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            found.covariance(query, node)
 
 
 def _published(measured, exact=(), frame=FRAME, seed=3):
@@ -150,7 +160,7 @@ def test_exact_sums_of_any_kind_and_missing_answers(exact, missing):
     agrees(found, EVERY, least_squares(release, EVERY))
 
 
-def test_a_small_table_that_is_no_tree():
+def test_a_small_table_that_is_no_tree_and_leaves_that_do_not_say_what_their_cells_are():
     areas = {"area": list("abcd"), "half": ("area", list("xxyy")), "other": ("area", list("xyxy"))}
     frame = bdp.Frame.of(areas | {"age": [1, 2]})
     half, other = (bdp.Margins(frame, [name, "age"]) for name in ("half", "other"))
@@ -164,29 +174,10 @@ def test_a_small_table_that_is_no_tree():
     np.testing.assert_allclose(found.covariance(half), expected[0][1], atol=1e-8)
     with pytest.raises(ValueError, match="node must be None"):
         found.covariance(half, "x")
-
-
-def test_leaves_that_do_not_say_what_their_cells_are():
-    """Of one tract nothing is measured but its total: cells of the county give the rest."""
+    # Of one tract nothing is measured but its total: cells of the county give the rest.
     county, tract = (_query("county", "kind", "age"), ONE, []), (_query("tract"), ONE, [])
     release = _published([(CELLS, SIGMA(sigma=2.0), np.arange(6)), tract, county])
     agrees(gls(release), EVERY, least_squares(release, EVERY))
-
-
-def test_covariances_of_the_answers_at_a_node(release):
-    cells, groups, ages = _query("tract", "kind", "age"), _query("county", "group"), _query("age")
-    found, ((_, cell), (_, group), (_, age)) = gls(release), least_squares(release, [cells, groups, ages])
-    own = [(cells, tract, cell[6 * i : 6 * i + 6, 6 * i : 6 * i + 6]) for i, tract in enumerate("abcde")]
-    for query, node, expected in (*own, (groups, "east", group[2:, 2:]), (ages, None, age)):  # east comes second
-        np.testing.assert_allclose(found.covariance(query, node), expected, rtol=0, atol=1e-8)
-    for query, node, message in (
-        (_query("tract"), None, "node must be a label of 'tract', such as 'a', got None"),
-        (_query("tract"), "z", "node must be a label of 'tract', such as 'a', got 'z'"),
-        (ages, "a", "node must be None"),
-        (ages + _query("tract"), None, "one part"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            found.covariance(query, node)
 
 
 @pytest.mark.parametrize(

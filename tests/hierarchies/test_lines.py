@@ -42,15 +42,19 @@ def test_repeated_draws_along_one_line(total, shapes, a, centre, end):
     assert chi_square_pvalue(after, DRAWS * law) > 1e-5
 
 
-def test_weights_that_overflow_are_worked_out_by_logarithms():
+def test_weights_that_overflow_are_worked_out_by_logarithms_and_entries_of_two():
     """A slope of 40 a count: weights of e^4000 and more."""
     state = seed_state(np.random.default_rng(1))
     drawn = [draw_pair(state, WEIGHTS, 0, 1.0, 100, 1.0, 1.0, 0, 100, 0.0, 40.0, 1.0) for _ in range(50)]
     assert set(drawn) == {100}
-
-
-def test_entries_of_two():
-    """A direction that takes two counts a step from one cell and adds one to another."""
+    # Points whose weights are 0 or too large as numbers, next to two that share nearly all of the probability.
+    law = _law((0, 60), (1, -1), (0.5, 2.0), np.arange(61), 1e4, 1e4 * 20.5)
+    state = seed_state(np.random.default_rng(3))
+    drawn = [draw_pair(state, WEIGHTS, 21, 0.5, 39, 2.0, 1.0, -21, 39, 1e4, -0.5e4, 1.0) for _ in range(DRAWS)]
+    after = np.bincount(21 + np.array(drawn), minlength=61)
+    assert law[[20, 21]].sum() > 0.999999
+    assert chi_square_pvalue(after[[20, 21]], DRAWS * law[[20, 21]]) > 1e-5
+    # A direction that takes two counts a step from one cell and adds one to another.
     steps, state = np.arange(5), seed_state(np.random.default_rng(2))
     line = np.array([1, 8]), np.array([1, -2]), np.array([0.5, 1.5])
     after = np.bincount([draw_many(state, WEIGHTS, *line, 2, 1.0, 0, 4, 0.4, 0.0) for _ in range(DRAWS)], minlength=5)
@@ -76,13 +80,3 @@ def test_draws_along_a_square(counts, shapes, a, b):
         step = draw_square(state, WEIGHTS, x + entries * k, entries, alphas, 1.0, low - k, high - k, a, b - a * k)
         after[k + step - low] += 1
     assert chi_square_pvalue(after, DRAWS * law) > 1e-5
-
-
-def test_a_precise_line_far_above_its_start():
-    """Points whose weights are 0 or too large as numbers, next to two that share nearly all of the probability."""
-    law = _law((0, 60), (1, -1), (0.5, 2.0), np.arange(61), 1e4, 1e4 * 20.5)
-    state = seed_state(np.random.default_rng(3))
-    drawn = [draw_pair(state, WEIGHTS, 21, 0.5, 39, 2.0, 1.0, -21, 39, 1e4, -0.5e4, 1.0) for _ in range(DRAWS)]
-    after = np.bincount(21 + np.array(drawn), minlength=61)
-    assert law[[20, 21]].sum() > 0.999999
-    assert chi_square_pvalue(after[[20, 21]], DRAWS * law[[20, 21]]) > 1e-5

@@ -40,7 +40,7 @@ def _run(numbers, crippled):
     return np.array(kept), modes.TiedGroups(chain.structure, (chain.state.group_start, chain.state.group_cell), differ)
 
 
-def test_two_chains_start_at_different_ends_of_every_group():
+def test_chains_start_at_different_ends_of_groups_of_any_size():
     ends = []
     for number in (0, 1):
         chain = _chain(SPLIT, 1)
@@ -54,9 +54,6 @@ def test_two_chains_start_at_different_ends_of_every_group():
         ends.append(counts.argmax(axis=1)[before > 0])
     assert ends[0].size > 8
     assert (ends[0] != ends[1]).all()
-
-
-def test_consecutive_chains_have_different_ends_in_groups_of_any_size():
     case, ends = CASES["groups of four"], []
     for number in range(4):
         chain = case.chain(1)

@@ -64,7 +64,7 @@ def test_chains_of_different_lengths_count_by_their_draws_and_quantiles_have_at_
     assert _streamed(draws, bins=128, shares=(0.07, 0.555, 1.0)).quantile[:, 0].tolist() == [6, 55, 99]
 
 
-def test_effective_sizes_by_batches_are_those_of_their_definition():
+def test_effective_sizes_are_those_of_their_definition_and_what_cells_that_never_moved_have():
     """16 batches of 20 draws of three chains; of each chain alone, at most 4 times the batches less one."""
     draws = _alike(np.random.default_rng(7), 3, 320, 30, 0.8)
     found = _streamed(draws, batches=16)
@@ -77,6 +77,15 @@ def test_effective_sizes_by_batches_are_those_of_their_definition():
     np.testing.assert_allclose(found.chain_ess, np.minimum(alone, 60.0), rtol=1e-5)
     assert (found.chain_ess == 60.0).any()
     assert (found.chain_ess < 60.0).any()
+    draws = np.zeros((2, 64, 1, 4), dtype=np.int64)
+    draws[:, :, 0, 1] = 9
+    draws[1, :, 0, 2] = 3
+    draws[:, ::2, 0, 3] = 1
+    found = _streamed(draws)
+    assert np.isnan([found.ess[0], found.rhat[0]]).all()
+    assert np.isinf(found.rhat[1])
+    assert found.rhat[2] < 1.01
+    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
 
 
 @pytest.mark.parametrize(("number", "shift", "atol"), [(640, 0, 0.0), (640, 3, 0.0), (1000, 0, 5e-3), (640, 40, 0.0)])
@@ -100,18 +109,6 @@ def test_effective_sizes_beside_arvizs(phi, low, high):
     assert low < np.median(ratio) < high
     assert (np.abs(np.log(ratio / np.median(ratio))) < 0.8).all()
     assert np.log(ratio).std() < 0.30
-
-
-def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_an_infinite_rhat():
-    draws = np.zeros((2, 64, 1, 4), dtype=np.int64)
-    draws[:, :, 0, 1] = 9
-    draws[1, :, 0, 2] = 3
-    draws[:, ::2, 0, 3] = 1
-    found = _streamed(draws)
-    assert np.isnan([found.ess[0], found.rhat[0]]).all()
-    assert np.isinf(found.rhat[1])
-    assert found.rhat[2] < 1.01
-    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
 
 
 def test_memory_of_a_cell_is_as_stated_and_more_draws_of_one_count_than_two_bytes_hold():

@@ -128,7 +128,7 @@ def test_a_file_that_would_grow_is_refused(enormous, tmp_path):
         journals.read_arrays(file)
 
 
-def test_folders_that_cannot_be_a_journal_and_what_a_killed_process_left_in_one(tmp_path):
+def test_folders_of_journals_and_without_a_seed_the_seed_is_kept(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").write_text("mine")
     for given, error, message in (
@@ -150,9 +150,6 @@ def test_folders_that_cannot_be_a_journal_and_what_a_killed_process_left_in_one(
     (journal / FILE.format(1)).write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match=r"chain-1-part-0-0.npz' is damaged"):
         _fit(journal=journal, resume=True)
-
-
-def test_without_a_seed_the_seed_is_kept(tmp_path):
     given = {"random_seed": None, "journal": tmp_path / "run"}
     first = _fit(**given)
     (tmp_path / "run" / FILE.format(0)).unlink()  # this chain begins anew

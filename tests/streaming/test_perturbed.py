@@ -113,7 +113,7 @@ def test_cells_and_sums_have_the_probabilities_of_enumeration(name):
     assert published.sum() == sum(own.values.size for own in release.measurements)
 
 
-def test_tables_for_which_these_moves_are_not():
+def test_releases_for_which_these_moves_are_not():
     release = released(*CASES["all margins"][1:])
     total = bdp.Exact(bdp.Totals(TWO), int(release.measurements[-1].values))
     # So small a table has ways through walls as well.
@@ -121,9 +121,9 @@ def test_tables_for_which_these_moves_are_not():
     for measured, exact in ((release.measurements[1:], []), (release.measurements[:-1], [total])):
         other = bdp.Release.from_published(TWO, measured, exact, adding_up="warn")
         assert not has_walls(*perturbed_target(other, "negbin", "area"), smallest=0)
-
-
-def test_a_release_that_no_table_can_come_from_has_no_start():
+    cells = bdp.Measured(bdp.Identity(ONE), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
+    with pytest.raises(NotImplementedError, match="laws that are known"):
+        fitted(bdp.Release.from_published(ONE, [cells]))
     published = list(released(*CASES["flat prior"][1:]).measurements)
     published[-1] = bdp.Measured(published[-1].query, published[-1].values + 60, WALLS)
     with warnings.catch_warnings():
@@ -169,9 +169,3 @@ def test_a_run_that_was_stopped_ends_as_if_it_had_not_been(tmp_path):
         again = fitted(release, journal=tmp_path / "journal", resume=True, **asked)
         for name in ("posterior", "cells"):
             assert whole[name].to_dataset().identical(again[name].to_dataset())
-
-
-def test_a_law_that_is_learnt_is_refused():
-    cells = bdp.Measured(bdp.Identity(ONE), np.full((3, 2), 5), bdp.noise.UnknownPerturbation(2))
-    with pytest.raises(NotImplementedError, match="laws that are known"):
-        fitted(bdp.Release.from_published(ONE, [cells]))

@@ -139,15 +139,12 @@ def test_the_kernel_writes_to_what_its_state_says_and_to_nothing_else(kind):
         assert chain.state.groups[0, state.SQUARED] == pytest.approx(squares.sum())
 
 
-def test_shapes_on_both_sides_of_one():
+def test_shapes_on_both_sides_of_one_and_an_unbounded_direction_that_passes_a_valley():
     # One shape below 1 sends the whole table the general way; the cells with larger shapes have a mode of their own.
     case = CASES["3x3"]
     rng = np.random.default_rng(11)
     theta, shape = np.log(rng.uniform(0.3, 0.9, 9)), np.array([0.1, 3, 1, 0.5, 8, 0.2, 1, 2, 0.9])
     check(Target(case.fiber, (noisy_table(case, "l1", rng),), "negbin"), theta, shape, case, seed=10)
-
-
-def test_an_unbounded_direction_may_pass_a_valley():
     # Two cells with a known difference: one is all but sure to be zero, the other has its mode far away.
     case = CASES["unbounded pair"]
     theta, shape = np.log([0.97, 0.97]), np.array([6.0, 0.001])

@@ -72,15 +72,12 @@ def test_windows_of_cells_and_sums_have_the_exact_posterior(shape, prior, with_t
     assert min(p_values(drawn, tables[possible], probability[possible])) > LEVEL
 
 
-def test_which_windows_are_not_concave():
+def test_which_windows_are_not_concave_and_their_spread_is_that_of_the_law():
     log_mass = np.array([-1.0, 0.0, -1.0, -3.0, -1.0, 0.0, -np.inf, -1.0])
     start, length = np.array([0, 0, 4, 0]), np.array([3, 5, 4, 3])
     below, above = np.array([-np.inf, -np.inf, -np.inf, -2.0]), np.array([-np.inf, -np.inf, -np.inf, -0.5])
     windows = LogMassWindows(np.zeros(4, int), start, length, log_mass, below, above)
     assert bent(windows).tolist() == [False, True, True, True]
-
-
-def test_the_spread_of_a_window_is_that_of_its_law():
     below, above = np.array([[-np.inf, -0.7, 0.0], [-np.inf, -0.4, -np.inf]])
     windows = LogMassWindows(np.full(3, 4), np.zeros(3, int), np.full(3, 3), np.log([0.2, 0.5, 0.3]), below, above)
     place = np.arange(-400, 401)

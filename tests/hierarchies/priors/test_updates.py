@@ -69,7 +69,7 @@ def _drawn(prior, tree, rng):
     return {name: np.array([draw[name] for draw in own]) for name in own[0]}
 
 
-def test_draws_of_hyperparameters_are_as_the_formula_says():
+def test_draws_of_hyperparameters_and_weights_are_as_the_formulas_say():
     rng, tree = np.random.default_rng(2), TREES["counties"]
     shares = VaryingShares("county", log_scale=1.0, scale_spread=0.5, log_shape=-1.0, spread=0.7, within=0.4)
     h = _drawn(shares, tree, rng)
@@ -97,9 +97,6 @@ def test_draws_of_hyperparameters_are_as_the_formula_says():
     }
     for name, values in uniform.items():
         assert stats.kstest(values, "uniform").pvalue > RATE / len(uniform), name
-
-
-def test_weights_are_those_of_the_stated_models():
     tree, rng = TREES["counties"], np.random.default_rng(4)
     hyper = AreaAndCell().draw(tree, rng)
     theta, alpha = AreaAndCell().weights(tree, hyper)

@@ -18,7 +18,7 @@ def _fitted(parts, top, draws=150, phase=2, tune=40):
     return bdp.fit_parts(parts, PRIOR, top=top, **run)["diagnostics"].to_dataset()
 
 
-def test_a_top_that_is_far_more_precise_is_named():
+def test_a_top_that_is_far_more_precise_is_named_and_exact_sums_and_few_phases_are_no_alarm():
     """The posterior has several ways to divide a sum of 4 among the states; chains of one part at a time do not change theirs."""
     release = _release(0.1)
     diagnostics = _fitted(*split(release, "state"))
@@ -30,6 +30,12 @@ def test_a_top_that_is_far_more_precise_is_named():
     assert "'by_race' (standard deviation of its noise from 0.1; " in diagnostics.attrs["message"]
     assert "bdp.fit_hierarchy" in diagnostics.attrs["message"]
     assert diagnostics["by_race_of_part_ess_bulk"].min() < 40
+    parts, blunt = split(_release(1.5), "state")
+    total = bdp.Totals({"state": ["S", "T", "U"], "race": ["a", "b"]})
+    top = bdp.Release.from_published(total.frame, [bdp.Measured(total, 7, bdp.noise.DiscreteGaussian(0.1))])
+    found = [_fitted(parts, top, draws=20, tune=4), *(_fitted(parts, blunt, 10, phase, 4) for phase in (5, 10))]
+    assert not any("Sums of parts" in own.attrs["message"] for own in found)
+    assert np.isnan(found[0]["total_of_part_rhat"]).all()
 
 
 @pytest.mark.system
@@ -39,15 +45,6 @@ def test_a_top_as_precise_as_the_parts_is_not():
     assert diagnostics["by_race_of_part_ess_bulk"].min() > 40
     assert diagnostics["by_race_of_part_rhat"].max() < 1.1
     assert diagnostics["by_race_of_part_rhat"].sizes == {"part": 3, "by_race_answer": 2}  # though nothing was recorded
-
-
-def test_sums_that_exact_answers_determine_and_too_few_phases_are_no_alarm():
-    parts, blunt = split(_release(1.5), "state")
-    total = bdp.Totals({"state": ["S", "T", "U"], "race": ["a", "b"]})
-    top = bdp.Release.from_published(total.frame, [bdp.Measured(total, 7, bdp.noise.DiscreteGaussian(0.1))])
-    found = [_fitted(parts, top, draws=20, tune=4), *(_fitted(parts, blunt, 10, phase, 4) for phase in (5, 10))]
-    assert not any("Sums of parts" in own.attrs["message"] for own in found)
-    assert np.isnan(found[0]["total_of_part_rhat"]).all()
 
 
 PARTS = 12
