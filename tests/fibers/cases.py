@@ -4,10 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayesdp import Exact, Frame, Identity, LinearQuery, Margins, Totals
 from bayesdp.fibers import Fiber
-from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from bayesdp import Exact, Identity, LinearQuery, Margins, Totals
 from bayesdp.fibers import Fiber, NoiseTerm, Target
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.fibers.cases import frame_of, zeros_at
 from tests.fibers.harness import exact_posterior
 

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
+from bayesdp import Exact, Frame, LinearQuery
 from bayesdp.fibers import Fiber, determined, enumerate_fiber
 from bayesdp.fibers.determined import propagated_bounds
-from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
-from bayesdp.queries import LinearQuery
 from tests.fibers.cases import frame_of, with_margins, zeros_at
 from tests.fibers.test_fiber import random_exact
 

@@ -57,17 +57,14 @@ def test_against_enumeration(seed):
     assert np.array_equal(found.point(own.astype(float)), own)  # a table of the family is nearest to itself
 
 
-def test_no_upper_limit_is_said():
+def test_no_upper_limit_is_said_and_what_is_no_forest():
     rows = sp.csr_array(np.array([[1, 1, 0, 0], [1, 1, 1, 0]]))
     lower, upper = np.array([1, 0, 0, 0]), np.array([OPEN, 4, OPEN, OPEN])
     low, high = np.array([2.0, -np.inf]), np.array([np.inf, 7.0])
     assert np.array_equal(Laminar.of(rows, low, high, lower, upper).bounds(), [[1, 0, 0, 0], [7, 4, 5, OPEN]])
-
-
-@pytest.mark.parametrize("rows", [[[1, 1, 0], [0, 1, 1]], [[1, 2, 0], [0, 0, 1]], [[1, -1, 0], [1, 1, 1]]])
-def test_what_is_no_forest(rows):
-    ends = np.zeros(2), np.full(2, 9.0)
-    assert Laminar.of(sp.csr_array(np.array(rows)), *ends, np.zeros(3, int), np.full(3, OPEN)) is None
+    for other in ([[1, 1, 0], [0, 1, 1]], [[1, 2, 0], [0, 0, 1]], [[1, -1, 0], [1, 1, 1]]):
+        ends = np.zeros(2), np.full(2, 9.0), np.zeros(3, int), np.full(3, OPEN)
+        assert Laminar.of(sp.csr_array(np.array(other)), *ends) is None
 
 
 def tracts(sizes, zeros, limits=(1, 40)):

@@ -5,12 +5,10 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
+from bayesdp import Exact, LatticeLaplace, LinearQuery, Margins, ProjectedGaussian, Totals
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.determined import propagated_bounds
-from bayesdp.measurements import Exact
-from bayesdp.mechanisms import LatticeLaplace, ProjectedGaussian
-from bayesdp.queries import LinearQuery, Margins, Totals
 
 LARGEST = 2**53
 

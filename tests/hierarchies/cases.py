@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import gammaln
 
+from bayesdp import Exact, Frame
 from bayesdp.fibers import Fiber, NoiseTerm, Target, enumerate_fiber
-from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.structure import structure_of
-from bayesdp.measurements import Exact
 from bayesdp.queries import Query, SumPart
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.enumeration import probabilities

@@ -36,7 +36,18 @@ def watched(monkeypatch):
     return seen, chosen_by
 
 
-def _check(watched, totals):
+RUN = {"draws": DRAWS, "tune": 80, "chains": 1, "random_seed": 1, "quiet": True}
+
+
+@pytest.mark.parametrize(
+    ("run", "totals"),
+    [
+        (lambda: bdp.fit_hierarchy(small_release(), PRIOR, **RUN), [5.0]),
+        (lambda: bdp.fit_parts(country.PARTS, country.PRIOR, top=country.TOP, phase=8, thin=1, **RUN), [3.0, 2.0, 2.0]),
+    ],
+)
+def test_what_is_chosen_of_a_hierarchy_and_of_parts(watched, run, totals):
+    run()
     seen, chosen_by = watched
     assert len(seen) == len(totals)
     assert any(len(set(own[:-DRAWS])) > 1 for own in seen.values())  # while they are tuned
@@ -44,17 +55,6 @@ def _check(watched, totals):
     # Totals are exact, so that every table has the same, and so has every mean of tables.
     for end in (min, max):
         np.testing.assert_allclose(sorted(end(own) for own in chosen_by.values()), sorted(totals), rtol=1e-6)
-
-
-def test_of_a_hierarchy(watched):
-    bdp.fit_hierarchy(small_release(), PRIOR, draws=DRAWS, tune=80, chains=1, random_seed=1, quiet=True)
-    _check(watched, [5.0])
-
-
-def test_of_parts(watched):
-    run = {"draws": DRAWS, "tune": 80, "phase": 8, "thin": 1, "chains": 1, "random_seed": 1, "quiet": True}
-    bdp.fit_parts(country.PARTS, country.PRIOR, top=country.TOP, **run)
-    _check(watched, [float(country.TRUTH[:, own].sum()) for own in ([0, 2], [1, 4], [3, 5])])
 
 
 def test_no_other_choice_of_chains_keeps_more_draws():

@@ -32,33 +32,23 @@ def _alike(rng, chains, draws, cells, phi):
     return np.maximum(np.rint(60 + 8 * noise[200:]), 0).astype(np.int64).transpose(1, 0, 2)[:, :, None, :]
 
 
-def test_summaries_are_those_of_the_draws():
+def test_summaries_are_those_of_the_draws_of_chains_of_any_length_and_quantiles_have_at_least_their_share():
     rng = np.random.default_rng(1)
-    draws = np.floor(np.exp(rng.normal(1.0, 1.0, size=(3, 500, 4, 6)))).astype(np.int64)
-    draws[..., 3] += 10**8
-    found = _streamed(draws)
-    flat = draws.reshape(1500, 24)[:, 1:]
-    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
-    np.testing.assert_allclose(found.chain_mean, draws.mean(axis=1).reshape(3, 24)[:, 1:], rtol=1e-13)
-    np.testing.assert_allclose(found.chain_sd, draws.std(axis=1, ddof=1).reshape(3, 24)[:, 1:], rtol=1e-10)
-    shares = [(flat == value).mean(axis=0) for value in range(6)]
-    np.testing.assert_allclose(found.probability, shares, rtol=1e-6)
-    exact = np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")
-    assert (np.abs(found.quantile - exact) < found.width).all()
-    assert (found.width == 1).any()
-    assert (found.quantile == exact)[:, found.width == 1].all()
-
-
-def test_chains_of_different_lengths_count_by_their_draws_and_quantiles_have_at_least_their_share_of_them():
-    rng = np.random.default_rng(6)
-    draws = [rng.poisson(level, size=(number, 2, 3)) for level, number in ((3.0, 320), (9.0, 500))]
-    found = _streamed(draws, planned=640)
-    flat = np.concatenate(draws).reshape(820, 6)[:, 1:]
-    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
-    np.testing.assert_allclose(found.probability, [(flat == value).mean(axis=0) for value in range(6)], rtol=1e-6)
-    assert (found.quantile == np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")).all()
+    alike = np.floor(np.exp(rng.normal(1.0, 1.0, size=(3, 500, 4, 6)))).astype(np.int64)
+    alike[..., 3] += 10**8
+    unlike = [rng.poisson(level, size=(number, 2, 3)) for level, number in ((3.0, 320), (9.0, 500))]
+    for draws, planned in ((alike, None), (unlike, 640)):
+        found, own = _streamed(draws, planned=planned), [chain.reshape(len(chain), -1)[:, 1:] for chain in draws]
+        flat = np.concatenate(own)
+        np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
+        np.testing.assert_allclose(found.chain_mean, [chain.mean(axis=0) for chain in own], rtol=1e-13)
+        np.testing.assert_allclose(found.chain_sd, [chain.std(axis=0, ddof=1) for chain in own], rtol=1e-10)
+        np.testing.assert_allclose(found.probability, [(flat == value).mean(axis=0) for value in range(6)], rtol=1e-6)
+        exact = np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")
+        assert (np.abs(found.quantile - exact) < found.width).all()
+        assert (found.width == 1).any()
+        assert (found.quantile == exact)[:, found.width == 1].all()
     # Of the counts 0 .. 99 the smallest with a share of 0.07 (which times 100 is above 7 in floating point), 0.555 and 1.
     draws = np.repeat(np.arange(100), 2).reshape(1, 100, 1, 2)
     assert _streamed(draws, bins=128, shares=(0.07, 0.555, 1.0)).quantile[:, 0].tolist() == [6, 55, 99]

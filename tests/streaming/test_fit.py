@@ -93,9 +93,7 @@ def test_normal_noise_without_anything_exact():
     release, prior = bdp.Release.from_published(frame, [cells, ages]), FixedNegativeBinomial(1.0, 0.5)
     tree = bdp.fit_hierarchy(release, prior, record={"x": bdp.Identity(frame)}, draws=2_000, random_seed=1, quiet=True)
     tables = np.indices((11,) * 4).reshape(4, -1).T.reshape(-1, 2, 2)  # more has mass below 1e-6
-    logs = (
-        nbinom.logpmf(tables, 0.5, 0.5 / 1.5).sum(axis=(1, 2)) - ((cells.values - tables) ** 2).sum(axis=(1, 2)) / 4.5
-    )
+    logs = nbinom.logpmf(tables, 0.5, 0.5 / 1.5).sum(axis=(1, 2)) - ((cells.values - tables) ** 2).sum((1, 2)) / 4.5
     logs -= ((ages.values - tables.sum(axis=1)) ** 2).sum(axis=1) / 1.28
     probability, draws = probabilities(logs), tree["posterior"]["x"].values
     for weights in (*np.eye(4, dtype=int), np.ones(4, dtype=int)):
@@ -115,8 +113,7 @@ class Odds:
         return {"level": np.arange(3.0), "spread": np.arange(4.0), "odds": np.array(-0.8)}
 
     def weight(self, counts):
-        logs = counts.sum() * self.grid + 0.7 * 12 * np.log(-np.expm1(self.grid))
-        return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+        return probabilities(counts.sum() * self.grid + 0.7 * 12 * np.log(-np.expm1(self.grid)))
 
     def update(self, tree, counts, hyper, rng):
         return {**hyper, "odds": np.array(rng.choice(self.grid, p=self.weight(counts)))}

@@ -165,7 +165,7 @@ def _published(query, values, law=LAW, **more):
 
 CROSSING = [bdp.Measured(bdp.Margins(FEW, [name]), [3, 4], LAW) for name in ("g", "h")]
 NO_TREE = {"release": bdp.Release.from_published(FEW, CROSSING), "leaves": "tract"}
-INFLATED = _published(bdp.Totals(FRAME), 20, bdp.noise.BoundaryInflatedDiscreteGaussian(2.0, (0, 9)))
+INFLATED = _published(bdp.Totals(FRAME), 7, bdp.noise.BoundaryInflatedDiscreteGaussian(2.0, (0, 9)))
 SCORE = _published(bdp.LinearQuery(FRAME, np.arange(12)[None], ["score"]), [20])
 REAL = _published(bdp.Identity({"sex": ["f", "m"]}), [1.5, 2.0], bdp.noise.Gaussian(1.0), about="statistics")
 test_what_cannot_be_fitted = refused(

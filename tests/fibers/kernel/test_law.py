@@ -6,10 +6,9 @@ False alarms: two tests a case at `harness.LEVEL`; all together below 1% (see th
 import numpy as np
 import pytest
 
+from bayesdp import Exact, Identity, Margins, Totals
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, Margins, Totals
 from tests.fibers.cases import CASES
 from tests.fibers.harness import LEVEL, exact_posterior, p_values, run
 

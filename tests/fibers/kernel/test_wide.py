@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from bayesdp import Exact, Frame, Identity, LinearQuery, Totals
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.state import WINDOW
 from bayesdp.fibers.kernel.weights import log_gamma_difference, reflected_step
-from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, LinearQuery, Totals
 from tests.comparison.chi_square import elsewhere_pvalue
 from tests.fibers.harness import LEVEL, log_noise, log_prior, pooled_chi_square
 

@@ -6,10 +6,9 @@ False alarms: two tests a case at `harness.LEVEL`; see there.
 import numpy as np
 import pytest
 
+from bayesdp import Exact, Identity, Margins, Totals
 from bayesdp.fibers import Fiber, LogMassWindows, NoiseTerm, Target
 from bayesdp.fibers.windows import bent, spread_of_windows
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, Margins, Totals
 from tests.fibers.harness import LEVEL, exact_posterior, p_values, run, tabulated
 from tests.refusals import refused
 

@@ -102,7 +102,7 @@ def test_on_a_cluster_the_draws_are_the_same_and_a_killed_worker_costs_none(alon
 FREE, ABOVE_FREE = split(country(exact=()), "state")
 
 
-def _known(top, query, *answers):
+def _known(top, query, answers):
     return bdp.Release.from_published(top.frame, top.measurements, [bdp.Exact(query, answers)])
 
 
@@ -127,7 +127,7 @@ REFUSED = [
         "'total' is = 8; the exact answers of the parts add up to 7",
     ),
     (
-        {"top": _known(TOP, bdp.Margins(TOP.frame, ["race"]), 4, 3)},
+        {"top": _known(TOP, bdp.Margins(TOP.frame, ["race"]), [4, 3])},
         NotImplementedError,
         "'race=a' is about the part 'S'",
     ),
