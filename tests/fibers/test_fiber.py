@@ -16,11 +16,10 @@ from tests.fibers.cases import CASES, frame_of, with_margins
 def brute_force(exact, frame, most):
     """All tables with counts up to `most`, kept or not by applying the queries to each."""
     tables = np.array(list(product(range(most + 1), repeat=frame.size))).reshape(-1, *frame.shape)
+    holds = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
     for own in exact:
-        holds = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}[own.sign](
-            own.query.apply(tables), own.values
-        )
-        tables = tables[holds.reshape(len(tables), -1).all(axis=1)]
+        kept = holds[own.sign](own.query.apply(tables), own.values)
+        tables = tables[kept.reshape(len(tables), -1).all(axis=1)]
     return tables
 
 
@@ -40,9 +39,8 @@ def random_exact(seed):
         query = Margins(frame, [frame.dims[0]])
         exact.append(Exact(query, query.apply(table)))
     if rng.random() < 0.3:
-        query = LinearQuery(
-            frame, 2 * np.eye(1, frame.size, rng.integers(frame.size), dtype=int), ["one cell, doubled"]
-        )
+        rows = 2 * np.eye(1, frame.size, rng.integers(frame.size), dtype=int)
+        query = LinearQuery(frame, rows, ["one cell, doubled"])
         exact.append(Exact(query, query.apply(table)))
     return exact, frame
 

@@ -69,9 +69,7 @@ def test_no_upper_limit_is_said_and_what_is_no_forest():
 
 def tracts(sizes, zeros, limits=(1, 40)):
     """Tracts by kinds and ages: totals of counties, limits of kinds in tracts, cells that are 0."""
-    table = {
-        dim: [f"{dim[0]}{i}" for i in range(size)] for dim, size in zip(("tract", "kind", "age"), sizes, strict=True)
-    }
+    table = {dim: [f"{dim[0]}{i}" for i in range(n)] for dim, n in zip(("tract", "kind", "age"), sizes, strict=True)}
     frame = bdp.Frame.of(table | {"county": ("tract", [f"c{i // 4}" for i in range(sizes[0])])})
     counties, by_kind = bdp.Totals(frame, by="county"), bdp.Margins(frame, ["tract", "kind"])
     return frame, [
@@ -81,8 +79,11 @@ def tracts(sizes, zeros, limits=(1, 40)):
     ]
 
 
-def test_large_tables_need_no_program(monkeypatch):
+def test_large_tables_need_no_program_and_a_contradiction_names_what_it_is(monkeypatch):
     """40 tracts by 8 kinds by 250 ages, zeros and limits: neither a point nor a limit nor a determined cell takes a program."""
+    _, exact = tracts((4, 2, 100), [0, 5], limits=(30, 40))  # 8 sums of at least 30, a county of 40
+    with pytest.raises(ValueError, match=r"no nonnegative integer table .*(county=c0|kind=k)"):
+        Fiber.of(exact).find_point()
 
     for solver in ("fiber.milp", "determined.milp", "determined.determined_cells"):
         monkeypatch.setattr(f"bayesdp.fibers.{solver}", lambda *_, **__: pytest.fail("a program was solved"))
@@ -95,9 +96,3 @@ def test_large_tables_need_no_program(monkeypatch):
     assert (least.max(), set(np.unique(most))) == (0, {0, 40})
     assert fiber.bounds_are_exact
     assert fiber.determined_is_complete
-
-
-def test_a_large_contradiction_names_what_it_is():
-    _, exact = tracts((4, 2, 100), [0, 5], limits=(30, 40))  # 8 sums of at least 30, a county of 40
-    with pytest.raises(ValueError, match=r"no nonnegative integer table .*(county=c0|kind=k)"):
-        Fiber.of(exact).find_point()

@@ -107,10 +107,8 @@ def test_moves_until_the_other_mode(name, before, now):
     apart = np.abs(tables - likeliest).sum(axis=1)
     start, goal = apart <= 2, apart >= 0.75 * likeliest.sum()
     assert probability[goal].sum() > 0.005  # worth finding
-    old, new = (
-        moves_to_reach(transition_matrix(target.moves, tables, probability), probability, start, goal)
-        for target in (case.without, case.target)
-    )
+    matrices = [transition_matrix(target.moves, tables, probability) for target in (case.without, case.target)]
+    old, new = (moves_to_reach(matrix, probability, start, goal) for matrix in matrices)
     assert old > before
     assert new < now
 

@@ -120,18 +120,15 @@ def test_keeping_sweeps_from_exact_draws(name, exchanges, monkeypatch):
     _assert_up_to_date(chain)
 
 
-def test_large_tables_have_them_where_known_cells_leave_nothing_shorter_and_ordinary_hierarchies_have_none(monkeypatch):
+def test_which_hierarchies_have_them_and_longer_walks_have_room(monkeypatch):
+    chain = _only(_loop(40).chain(1), KEEPING, 100)
+    chain.load(np.diag(np.full(40, 3)).reshape(-1))
+    others = [np.count_nonzero(table.diagonal() == 0) for table in drawn(chain, 200)]
+    assert max(others) > 30  # nearly all leaves have gone over to their other cell
+    assert min(others) == 0
     ordinary = [case.chain(1) for case in CASES.values()]
     assert [(len(chain.families), chain.missed) for chain in ordinary] == len(CASES) * [(0, ())]
     monkeypatch.setattr(chains, "_SMALL", 0)
     assert _loop(5).chain(1).keeping is not None
     assert _loop(5, 1).chain(1).keeping is None  # squares with the last leaf make up every walk
     assert all(case.chain(1).keeping is None for name, case in CASES.items() if name != "structural zeros")
-
-
-def test_longer_walks_have_room():
-    chain = _only(_loop(40).chain(1), KEEPING, 100)
-    chain.load(np.diag(np.full(40, 3)).reshape(-1))
-    others = [np.count_nonzero(table.diagonal() == 0) for table in drawn(chain, 200)]
-    assert max(others) > 30  # nearly all leaves have gone over to their other cell
-    assert min(others) == 0

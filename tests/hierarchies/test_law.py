@@ -66,7 +66,7 @@ def test_some_cells_are_visited_more_often(name, mix):
     assert _after_one_sweep(CASES[name], mix, typical=typical) > RATE
 
 
-def test_siblings_are_tied_where_the_node_above_is_known_better():
+def test_siblings_are_tied_where_the_node_above_is_known_better_and_which_leaves_are_near_by():
     near = {name: int(case.chain(1).mix[sweeps.NEAR]) for name, case in CASES.items()}
     assert near.pop("precise counties") > 0
     assert not any(near.values())
@@ -75,20 +75,17 @@ def test_siblings_are_tied_where_the_node_above_is_known_better():
     for counties, noise in (("AAB", (county, 4.5)), ("AAB", (("county",), 0.1)), ("AAA", (county, 0.6))):
         own = Case((3, 2, 2), counties, 3, noise=((("tract", "age", "race"), 4.0), noise))
         assert own.chain(1).mix[sweeps.NEAR] == 0
-
-
-@pytest.mark.parametrize(("counties", "through"), [("AABBC", True), ("AABB", False)])
-def test_leaves_near_by_are_under_the_lowest_node_that_has_others(counties, through):
-    """Counts go from one county to another only through a leaf that is alone under its node."""
+    # Leaves near by are under the lowest node that has others: counts go to another county only through a leaf that is alone in its.
     noise = ((("tract", "age", "race"), 4.0), (("county", "age"), 4.0))
-    chain = Case((len(counties), 2, 2), counties, 30, noise=noise).chain(1)
-    chain.load(np.random.default_rng(1).multinomial(30, np.full(4 * len(counties), 0.25 / len(counties))))
-    chain.mix[:] = _only(NEAR=100)
-    tables = np.stack([*drawn(chain, 50)])
-    assert chain.structure.path.shape[1] == 3
-    first = tables[:, :2].sum(axis=1)
-    assert (first != first[0]).any() == through
-    assert (tables != tables[0]).any()
+    for counties, through in (("AABBC", True), ("AABB", False)):
+        chain = Case((len(counties), 2, 2), counties, 30, noise=noise).chain(1)
+        chain.load(np.random.default_rng(1).multinomial(30, np.full(4 * len(counties), 0.25 / len(counties))))
+        chain.mix[:] = _only(NEAR=100)
+        tables = np.stack([*drawn(chain, 50)])
+        assert chain.structure.path.shape[1] == 3
+        first = tables[:, :2].sum(axis=1)
+        assert (first != first[0]).any() == through
+        assert (tables != tables[0]).any()
 
 
 def test_windows_of_sums_of_lines_do_not_depend_on_the_table():

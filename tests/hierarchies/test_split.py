@@ -76,9 +76,8 @@ def test_the_likelihood_of_the_parts_and_the_top_is_that_of_the_whole():
             table += rng.integers(0, 2, FRAME.shape) * (trial > 0)
         whole = _likelihood(release, table)
         own = [table[:, states == label] for label in parts]
-        cut = sum(map(_likelihood, parts.values(), own)) + _likelihood(
-            top, np.stack([each.sum(axis=1) for each in own], axis=1)
-        )
+        cut = sum(map(_likelihood, parts.values(), own))
+        cut += _likelihood(top, np.stack([each.sum(axis=1) for each in own], axis=1))
         assert cut == pytest.approx(whole)
         finite += np.isfinite(whole)
     assert 20 < finite < 60

@@ -74,10 +74,8 @@ def test_it_is_near_the_answers_that_there_are_and_scatters_as_asked():
 def test_scales_and_answers_that_are_not_the_targets(name):
     case, terms = CASES["exact total"], []
     for k, term in enumerate(case.target.terms):
-        other = (
-            term.scale * (k + 1.0) ** 2 if name == "scale" else term.values + 3.0 * (np.arange(len(term.values)) % 2)
-        )
-        terms.append(replace(term, **{name: other}))
+        other = {"scale": term.scale * (k + 1.0) ** 2, "values": term.values + 3.0 * (np.arange(len(term.values)) % 2)}
+        terms.append(replace(term, **{name: other[name]}))
     stated, chain = replace(case.target, terms=tuple(terms)), case.chain(1)
     before = [chain.near(seed) for seed in range(10)]
     chain.set_scales([term.scale for term in terms], [term.values for term in terms])

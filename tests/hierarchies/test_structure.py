@@ -44,7 +44,7 @@ def test_recodes_of_the_cells_are_not_taken_for_geography_and_nodes_have_their_a
     np.testing.assert_array_equal(tables, [counts[a:b].sum(axis=0) for a, b in zip(*structure.node_range, strict=True)])
 
 
-def test_cells_of_sums_that_are_at_most_zero_do_not_move():
+def test_cells_of_sums_that_are_at_most_zero_do_not_move_and_every_measurement_is_a_term():
     """As the tables of the fiber have it, which are listed; no zero is stated of a cell."""
     frame = bdp.Frame.of({"tract": ["a", "b"], "kind": ["home", "prison"], "age": ["young", "old"]})
     truth = np.array([[[1, 1], [0, 0]], [[0, 1], [1, 0]]])
@@ -55,9 +55,6 @@ def test_cells_of_sums_that_are_at_most_zero_do_not_move():
     tables = enumerate_fiber(release.fiber, 10**6).reshape(-1, *frame.shape)
     np.testing.assert_array_equal(structure.free.reshape(frame.shape), np.ptp(tables, axis=0) > 0)
     assert (~structure.free).sum() == 2
-
-
-def test_every_measurement_is_a_term_with_its_scales_and_what_was_not_published():
     frame = bdp.Frame.of({"tract": ["a", "b"], "age": ["y", "o"]})
     scales, ages = bdp.noise.Gaussian([[1.0, 2.0], [3.0, 4.0]]), bdp.Margins(frame, ["age"])
     cells = bdp.Measured(bdp.Identity(frame), [[1.5, np.nan], [0, 2]], scales, unmeasured=["tract=a, age=o"])

@@ -136,7 +136,19 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
     assert float(draws["spread"].isel(chain=0, draw=0).sel(age="young", race="b")) == 1.0
 
 
-def test_chains_that_stay_where_they_start_have_not_converged(monkeypatch):
+def test_chains_that_stay_and_hyperparameters_that_mix_slowly_have_not_converged(monkeypatch, caplog):
+    # The table alone passes: what is worst is the hyperparameter. The verdict is told, as `bdp.sample` does.
+    run = {"draws": 400, "tune": 50, "random_seed": 2, "progressbar": False}
+    found = bdp.fit_hierarchy(RELEASE, Slow(), **run)["diagnostics"]
+    told = found.attrs
+    assert [record.message for record in caplog.records] == [told["message"]]
+    bdp.fit_hierarchy(RELEASE, Slow(), **run, quiet=True)
+    assert len(caplog.records) == 1
+    verdicts = [told[name] for name in ("verdict_counts", "verdict_parameters", "verdict")]
+    assert verdicts == ["converged", "not converged", "not converged"]
+    assert told["worst_quantities"].startswith("odds (R-hat ")
+    assert float(found["odds_rhat"]) == told["worst_rhat"] > 1.1
+    assert float(found["odds_ess_bulk"]) < 30
     monkeypatch.setattr(chains.Chain, "sweep", lambda *_: None)
     tree = bdp.fit_hierarchy(RELEASE, PRIOR, record=BY_COUNTY, **{**QUICK, "draws": 400})
     told = tree["diagnostics"].attrs
@@ -153,21 +165,6 @@ class Slow(Odds):
 
     def weights(self, tree, hyper):
         return np.full((1, 4), -0.8), np.full((1, 4), 0.7)
-
-
-def test_a_hyperparameter_that_mixes_slowly_is_in_the_verdict(caplog):
-    """The table alone passes: what is worst is the hyperparameter. The verdict is told, as `bdp.sample` does."""
-    run = {"draws": 400, "tune": 50, "random_seed": 2, "progressbar": False}
-    found = bdp.fit_hierarchy(RELEASE, Slow(), **run)["diagnostics"]
-    told = found.attrs
-    assert [record.message for record in caplog.records] == [told["message"]]
-    bdp.fit_hierarchy(RELEASE, Slow(), **run, quiet=True)
-    assert len(caplog.records) == 1
-    verdicts = [told[name] for name in ("verdict_counts", "verdict_parameters", "verdict")]
-    assert verdicts == ["converged", "not converged", "not converged"]
-    assert told["worst_quantities"].startswith("odds (R-hat ")
-    assert float(found["odds_rhat"]) == told["worst_rhat"] > 1.1
-    assert float(found["odds_ess_bulk"]) < 30
 
 
 def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their_own_cells(monkeypatch):

@@ -15,23 +15,19 @@ from tests.streaming.parts import cases
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
-RELEASE, PARTS, TOP = small_release(), cases.PARTS, cases.TOP
+RELEASE = small_release()
 
 
 def hierarchy(folder=None):
     """Whose states are written all the time."""
-    return bdp.fit_hierarchy(
-        RELEASE, VaryingShares(), record=bdp.Margins(FRAME, ["county", "race"]), draws=2_000, tune=400, chains=2, cores=2,
-        random_seed=7, quiet=True, journal=folder, resume=folder is not None,
-    )  # fmt: skip
+    run = {"draws": 2_000, "tune": 400, "chains": 2, "cores": 2, "random_seed": 7, "quiet": True}
+    record = bdp.Margins(FRAME, ["county", "race"])
+    return bdp.fit_hierarchy(RELEASE, VaryingShares(), record=record, journal=folder, resume=folder is not None, **run)
 
 
 def parts(folder=None):
     """Whose states are written after each phase."""
-    return bdp.fit_parts(
-        PARTS, cases.PRIOR, top=TOP, record=bdp.Margins(TOP.frame, ["state", "race"]), draws=200, tune=50, phase=5,
-        together=2, chains=2, cores=2, random_seed=3, quiet=True, folder=folder, resume=folder is not None,
-    )  # fmt: skip
+    return cases.fitted(draws=200, tune=50, chains=2, cores=2, folder=folder, resume=folder is not None)
 
 
 @pytest.mark.parametrize("fit", [hierarchy, parts])

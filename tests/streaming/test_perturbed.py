@@ -16,15 +16,8 @@ MEAN, SHAPE = 4.0, 1.5
 SWEEPS, BATCHES, FAR = 15_000, 25, 6.5
 """FAR: standard errors from 25 batches (24 degrees of freedom). By chance one comparison in a million is beyond, of some 600."""
 
-WALLS = bdp.noise.TransitionTable.by_count(
-    {
-        0: {0: 1.0},
-        1: {-1: 0.2, 0: 0.4, 1: 0.3, 2: 0.1},
-        2: {-2: 0.1, -1: 0.2, 0: 0.4, 1: 0.2, 2: 0.1},
-        3: dict.fromkeys(range(-2, 3), 0.2),
-    },
-    period=1,
-)
+SMALL = {1: {-1: 0.2, 0: 0.4, 1: 0.3, 2: 0.1}, 2: {-2: 0.1, -1: 0.2, 0: 0.4, 1: 0.2, 2: 0.1}}
+WALLS = bdp.noise.TransitionTable.by_count({0: {0: 1.0}, **SMALL, 3: dict.fromkeys(range(-2, 3), 0.2)}, period=1)
 """Deviations of at most 2, zeros are kept; all alike from 3 on, so that some answers have log-masses and others do not."""
 
 

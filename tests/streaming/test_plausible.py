@@ -10,10 +10,8 @@ from bayesdp.streaming.tables import check_tables, entries_of_table, table_name,
 from tests.streaming.cases import FRAME
 
 parquet = pytest.importorskip("pyarrow.parquet")
-TREE, PLACES = (
-    tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).parts)),
-    [(0, 4), (0, 9), (1, 4), (1, 9)],
-)
+TREE = tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).parts))
+PLACES = [(0, 4), (0, 9), (1, 4), (1, 9)]
 
 
 def _drawn(folder, tables=None, tree=TREE, places=PLACES):

@@ -118,9 +118,8 @@ def test_several_noisy_queries_and_noise_in_coordinates_of_its_own(name, kind, p
 @pytest.mark.parametrize("kind", ["l1", "l2"])
 def test_the_kernel_writes_to_what_its_state_says_and_to_nothing_else(kind):
     case = CASES["3x3"]
-    chain = Chain(
-        Target(case.fiber, (noisy_table(case, kind, np.random.default_rng(1)),), "poisson"), np.random.default_rng(2)
-    )
+    target = Target(case.fiber, (noisy_table(case, kind, np.random.default_rng(1)),), "poisson")
+    chain = Chain(target, np.random.default_rng(2))
     chain.set_prior(np.zeros(9), np.ones(9))
     chain.load(case.table.reshape(-1))
     before = chain.state._replace(**{name: np.copy(own) for name, own in chain.state._asdict().items()})

@@ -103,12 +103,9 @@ def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     assert min(kolmogorov(draws - around[0], law), one_or_many(draws - around[0], law)) > LEVEL
 
 
-@pytest.mark.parametrize(
-    ("alpha", "total", "moves"),
-    [(0.1, 200, 1), (0.1, 5000, 40), (0.4, 1_000_000, 40), (1.0, 1_000_000, 1), (30.0, 90_000, 1)],
-)
-def test_dirichlet_multinomial_cells_are_beta_binomial(alpha, total, moves):
-    # Below alpha = 1 and above 1024 counts: slice steps, 40 for each draw kept.
+@pytest.mark.parametrize(("alpha", "total"), [(0.1, 200), (0.1, 5000), (0.4, 10**6), (1.0, 10**6), (30.0, 90_000)])
+def test_dirichlet_multinomial_cells_are_beta_binomial(alpha, total):
+    moves = 40 if alpha < 1.0 and total > 1024 else 1  # slice steps, 40 for each draw kept
     shape = np.array([alpha, 2 * alpha])
     draws = draw(pair(total, family="negbin"), [0, 0], shape, [total // 2, total - total // 2], 1500, moves)
     cdf = np.cumsum(np.exp(stats.betabinom.logpmf(np.arange(total + 1), total, *shape)))
@@ -143,7 +140,7 @@ def test_entries_larger_than_one_and_many_counts(family):
     assert kolmogorov((draws - 2) // 3, law) > LEVEL
 
 
-def test_one_cell_without_bounds_far_below_and_far_above_its_mode():
+def test_far_starts_of_one_cell_without_bounds_and_of_l2_residuals_that_do_not_drift():
     one_cell = Fiber.of([], Frame.of({"c": ["p"]}))
     target = Target(one_cell, (), "poisson")
     for start in (0, 5_000_000):
@@ -152,9 +149,6 @@ def test_one_cell_without_bounds_far_below_and_far_above_its_mode():
         assert stats.kstest(u, "uniform").pvalue > LEVEL
     with pytest.raises(ValueError, match="improper"):
         draw(Target(one_cell, (), "flat"), np.zeros(1), np.ones(1), [0], 1, moves=10)
-
-
-def test_l2_residuals_do_not_drift():
     # A start 1e9 away makes the squared residual 1e18, where doubles are 128 apart; it must not stay wrong by that much.
     total = 4_000_000_000
     target = pair(total, noise("l2", 0.05, 2e9 + 0.3, 2e9 - 0.9), family="flat")
@@ -195,7 +189,7 @@ def _table(law, at):
     return up.sum(), down.sum(), len(up), len(down), weights
 
 
-@pytest.mark.parametrize("law", [[0.2, 0.5, 0.3], [0.1, 0.4, 0.3, 0.15, 0.05], [0.7, 0.3], np.exp(-np.arange(9.0))])
+@pytest.mark.parametrize("law", [[0.1, 0.4, 0.3, 0.15, 0.05], [0.7, 0.3], np.exp(-np.arange(9.0))])
 def test_chances_are_the_overlaps_with_the_mirrored_law(law):
     law = np.asarray(law) / np.sum(law)
     edges = np.concatenate([[0.0], np.cumsum(law)])

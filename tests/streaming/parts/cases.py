@@ -11,23 +11,16 @@ from bayesdp.streaming.driver import Driver
 from tests.noisy_sums import noisy_sums
 from tests.streaming import cases
 
-FRAME = bdp.Frame.of(
-    {
-        "race": ["a", "b"],
-        "county": ["c1", "c2", "c3", "c4", "c5", "c6"],
-        "state": ("county", ["S", "T", "S", "U", "T", "U"]),
-        "region": ("county", ["north", "south", "north", "south", "south", "south"]),
-    }
-)
+LABELS = {"race": ["a", "b"], "county": ["c1", "c2", "c3", "c4", "c5", "c6"]}
+GROUPS = {"state": ("county", list("STSUTU")), "region": ("county", list("nsnsss"))}
+FRAME = bdp.Frame.of(LABELS | GROUPS)
 """The states' counties are not beside each other."""
 
 TRUTH = np.array([[2, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]])
 MEAN, SHAPE = 1.5, 0.6
 PRIOR = FixedNegativeBinomial(MEAN, SHAPE)
-NOISE = (
-    *((("county", "race"), 2.0), (("county",), 0.8), (("state", "race"), 1.5)),
-    *((("region", "race"), 1.5), (("race",), 0.8)),
-)
+NOISE = ((("county", "race"), 2.0), (("county",), 0.8), (("state", "race"), 1.5))
+NOISE += ((("region", "race"), 1.5), (("race",), 0.8))
 """The national sums are known twice as well as the states' own answers tell them."""
 
 
@@ -45,10 +38,11 @@ SIZES = {"draws": 40, "tune": 10, "phase": 5, "together": 2, "random_seed": 3, "
 def fitted(prior=PRIOR, cut=(PARTS, TOP), **more):
     """Parts with their sums by race, and their counties, recorded."""
     parts, top = cut
-    return bdp.fit_parts(
-        parts, prior, top=top, record=bdp.Margins(top.frame, ["state", "race"]),
-        **{"record_parts": lambda frame: bdp.Totals(frame, by="county"), **SIZES, **more},
-    )  # fmt: skip
+    record = {
+        "record": bdp.Margins(top.frame, ["state", "race"]),
+        "record_parts": lambda own: bdp.Totals(own, by="county"),
+    }
+    return bdp.fit_parts(parts, prior, top=top, **record | SIZES | more)
 
 
 def stop_after(number, run):

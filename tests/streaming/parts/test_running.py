@@ -26,6 +26,9 @@ def alone():
 
 
 def test_what_is_in_the_result_and_the_same_draws_from_the_same_seed(alone, monkeypatch):
+    _, both = split(country(exact=("state", "region")), "state")
+    assert len(both.exact) == 1
+    fitted(cut=(PARTS, both), draws=5, phase=5)
     draws = alone["posterior"]["by_race_state"]
     assert draws["draw"].values.tolist() == [4, 9, 14, 19, 24, 29, 34, 39]
     assert (draws.sum("race") == xr.DataArray([3, 2, 2], dims="state")).all()
@@ -106,6 +109,8 @@ def _known(top, query, answers):
     return bdp.Release.from_published(top.frame, top.measurements, [bdp.Exact(query, answers)])
 
 
+EIGHT, SEVEN = _known(TOP, bdp.Totals(TOP.frame), 8), _known(ABOVE_FREE, bdp.Totals(TOP.frame), 7)
+RACES = _known(TOP, bdp.Margins(TOP.frame, ["race"]), [4, 3])
 REFUSED = [
     ({"phase": 7}, ValueError, "draws must be a multiple of phase, got 40 and 7"),
     ({"resume": True}, ValueError, "resume needs the folder"),
@@ -121,21 +126,9 @@ REFUSED = [
     ({"parts": {**PARTS, "U": lambda: 3}}, TypeError, r"must return a bayesdp\.Release, got int"),
     ({"parts": {**PARTS, "U": Mock(side_effect=OSError("no such file: U.parquet"))}}, OSError, r"U\.parquet"),
     ({"top": 3}, TypeError, r"top must be a bayesdp\.Release"),
-    (
-        {"top": _known(TOP, bdp.Totals(TOP.frame), 8)},
-        ValueError,
-        "'total' is = 8; the exact answers of the parts add up to 7",
-    ),
-    (
-        {"top": _known(TOP, bdp.Margins(TOP.frame, ["race"]), [4, 3])},
-        NotImplementedError,
-        "'race=a' is about the part 'S'",
-    ),
-    (
-        {"parts": FREE, "top": _known(ABOVE_FREE, bdp.Totals(TOP.frame), 7)},
-        NotImplementedError,
-        "'S', whose own sum is not exact",
-    ),
+    ({"top": EIGHT}, ValueError, "'total' is = 8; the exact answers of the parts add up to 7"),
+    ({"top": RACES}, NotImplementedError, "'race=a' is about the part 'S'"),
+    ({"parts": FREE, "top": SEVEN}, NotImplementedError, "'S', whose own sum is not exact"),
 ]
 
 
@@ -145,12 +138,6 @@ def test_what_is_refused(given, error, message):
         bdp.fit_parts(**{"parts": PARTS, "prior": PRIOR, "top": TOP, **SIZES, **given})
     if error is OSError:
         assert raised.value.__notes__ == ["This is about the part 'U'."]
-
-
-def test_exact_sums_above_that_follow_from_the_parts_are_left_out():
-    _, both = split(country(exact=("state", "region")), "state")
-    assert len(both.exact) == 1
-    fitted(cut=(PARTS, both), draws=5, phase=5)
 
 
 def test_more_than_memory_is_refused_before_sampling(monkeypatch):
