@@ -1,7 +1,7 @@
 """The enumeration harness: every kernel, law and prior is held against the exact posterior of a small fiber.
 
-The exact law is written with SciPy's log-gamma over an enumeration that knows nothing of moves; the chain is thinned
-until its draws are nearly independent, and its tables are compared with the law by a chi-square test.
+The exact law is written with SciPy's log-gamma over an enumeration that knows nothing of moves; the chain is thinned until its draws
+are nearly independent, and its tables are compared with the law by a chi-square test.
 """
 
 import numpy as np
@@ -11,9 +11,8 @@ from bayesdp.fibers import Chain, enumerate_fiber
 from tests.comparison.chi_square import chi_square_pvalue, elsewhere_pvalue
 
 LEVEL = 1e-5
-"""Every single test of a law rejects a correct sampler with this probability. There are fewer than 1000 of them under
-tests/fibers and tests/inference, so that all together they raise a false alarm with probability below 1%. Seeds are
-fixed: what passes once goes on passing until the stream of random numbers changes."""
+"""False alarms of every single test of a law; there are fewer than 1000 under tests/fibers and tests/inference: all together below 1%.
+Seeds are fixed: what passes once goes on passing until the stream of random numbers changes."""
 
 
 def log_prior(family, theta, shape, tables):
@@ -81,28 +80,24 @@ def run(target, theta, shape, draws, thin, seed, start=None):
 
 
 def p_values(draws, tables, probability):
-    """Chi-square tests of whole tables, and of a weighted sum of cells (which pools differently and adds power).
-
-    A draw that is not among the tables gives (0, 0). Where one table is nearly certain: an exact test of how often it is not drawn.
-    """
+    """Of whole tables, and of a weighted sum of cells (which pools differently and adds power); (0, 0) if a draw is none of them."""
     where = {tuple(table): i for i, table in enumerate(tables.tolist())}
     try:
         index = np.array([where[tuple(draw)] for draw in draws.tolist()])
     except KeyError:
         return 0.0, 0.0
-    common = np.argmax(probability)
-    others = np.delete(probability, common).sum()
-    if others * len(draws) < 10.0:  # one table is nearly certain
-        alone = elsewhere_pvalue(index, common, others)
-        return alone, alone
-    whole = pooled_chi_square(np.bincount(index, minlength=len(tables)), probability * len(draws))
+    whole = law_pvalue(index, probability)
     _, bins = np.unique(tables @ (1 + np.arange(tables.shape[1]) ** 2), return_inverse=True)
     if not bins.any():  # all tables have the same sum: there is no second comparison
         return whole, whole
-    observed, law = np.bincount(bins[index], minlength=bins.max() + 1), np.bincount(bins, weights=probability)
-    return whole, pooled_chi_square(observed, law * len(draws))
+    return whole, law_pvalue(bins[index], np.bincount(bins, weights=probability))
 
 
-def pooled_chi_square(observed, expected):
-    """P-value of a chi-square test with neighbouring rare bins pooled until each is expected 10 times."""
-    return chi_square_pvalue(observed, expected, pool="neighbours")
+def law_pvalue(index, probability):
+    """Chi-square, neighbouring rare bins pooled until each is expected 10 times; or exactly, where one is nearly certain."""
+    common = np.argmax(probability)
+    others = np.delete(probability, common).sum()
+    if others * len(index) < 10.0:
+        return elsewhere_pvalue(index, common, others)
+    observed = np.bincount(index, minlength=len(probability))
+    return chi_square_pvalue(observed, probability * len(index), pool="neighbours")

@@ -10,11 +10,9 @@ from bayesdp.fibers import Fiber, NoiseTerm, Target
 from tests.fibers.cases import frame_of, zeros_at
 from tests.fibers.harness import exact_posterior
 
-PRECISE, NOISY = 0.25, 250.0
-"""Variances of the precise sums, and of the cells: 1 to 1000."""
+PRECISE, NOISY = 0.25, 250.0  # variances of the precise sums, and of the cells: 1 to 1000
 
-TIGHT = 0.001
-"""Variance with which a table with another sum has next to no probability, exp(-500): they are not listed."""
+TIGHT = 0.001  # variance with which a table with another sum has next to no probability, exp(-500): they are not listed
 
 
 @dataclass(frozen=True)

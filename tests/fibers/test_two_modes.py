@@ -1,8 +1,7 @@
 """Precise sums beside noisy cells, variances 1 to 1000: chains leave a mode, and the law stays what it was.
 
-How many moves a chain takes from one mode to another is worked out from the transition matrix of a move, for the directions of the
-exact answers alone and for all: an oracle without chance. The kernel draws a direction, then a table of its line by its exact
-conditional law. Both are written here from what they are, with the posterior of an enumeration.
+How many moves a chain takes from one mode to another is worked out from the transition matrix of a move: an oracle without chance. The
+kernel draws a direction, then a table of its line by its exact conditional law; both are written here from what they are.
 """
 
 from collections import defaultdict

@@ -8,17 +8,14 @@ from bayesdp.hierarchies import split
 from tests.noisy_sums import noisy_sums
 from tests.refusals import refused
 
-FRAME = bdp.Frame.of(
-    {
-        "race": ["a", "b"],
-        "county": ["c1", "c2", "c3", "c4", "c5"],
-        "kind": ("race", ["x", "x"]),
-        "state": ("county", ["S", "T", "S", "U", "T"]),
-        "branch": ("county", ["s1", "t", "s2", "u", "t"]),
-        "region": ("county", ["n", "o", "n", "o", "o"]),
-        "coast": ("county", ["yes", "no", "no", "no", "yes"]),
-    }
-)
+GROUPS = {
+    "state": list("STSUT"),
+    "branch": ["s1", "t", "s2", "u", "t"],
+    "region": list("nonoo"),
+    "coast": list("ynnny"),
+}
+LABELS = {"race": ["a", "b"], "county": ["c1", "c2", "c3", "c4", "c5"], "kind": ("race", ["x", "x"])}
+FRAME = bdp.Frame.of(LABELS | {name: ("county", own) for name, own in GROUPS.items()})
 LAW, CELLS = bdp.noise.DiscreteGaussian, bdp.Identity(FRAME)
 
 
@@ -27,8 +24,7 @@ def _likelihood(release, table):
     found = 0.0
     for own in release.measurements:
         scale = np.broadcast_to(own.law.sigma, own.query.shape)
-        residuals = (own.values - own.query.apply(table)) / scale
-        found -= float((residuals[~own.unmeasured] ** 2).sum()) / 2.0
+        found -= float((((own.values - own.query.apply(table)) / scale)[~own.unmeasured] ** 2).sum()) / 2.0
     for own in release.exact:
         answers = own.query.apply(table)
         kept = {"=": answers == own.values, "<=": answers <= own.values, ">=": answers >= own.values}[own.sign]
@@ -46,12 +42,9 @@ def _release(rng, truth):
     stacked = bdp.Totals(FRAME, by="county") + bdp.Totals(FRAME)
     noisy.append(bdp.Measured(stacked, stacked.apply(truth) + 1, LAW(2.0)))
     states, counties = bdp.Totals(FRAME, by="state"), bdp.Totals(FRAME, by="county")
-    exact = [
-        bdp.Exact(states, states.apply(truth)),
-        bdp.Exact(bdp.Totals(FRAME), int(truth.sum())),
-        bdp.Exact(bdp.LinearQuery(FRAME, np.eye(10, dtype=int)[[1, 8]], ["no a in c2", "no b in c4"]), [0, 0]),
-        bdp.Exact(counties, counties.apply(truth) + 1, "<="),
-    ]
+    zeros = bdp.Exact(bdp.LinearQuery(FRAME, np.eye(10, dtype=int)[[1, 8]], ["no a in c2", "no b in c4"]), [0, 0])
+    exact = [bdp.Exact(own, own.apply(truth)) for own in (states, bdp.Totals(FRAME))]
+    exact += [zeros, bdp.Exact(counties, counties.apply(truth) + 1, "<=")]
     return bdp.Release.from_published(FRAME, noisy, exact)
 
 

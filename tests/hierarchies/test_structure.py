@@ -9,13 +9,8 @@ from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 from tests.noisy_sums import noisy_sums
 
-LABELS = {
-    "tract": list("abcd"),
-    "housing": [0, 1, 2, 3],
-    "age": ["young", "old"],
-    "county": ("tract", ["A", "A", "B", "B"]),
-    "kind": ("housing", ["household", "institutional", "institutional", "other"]),
-}
+LABELS = {"tract": list("abcd"), "housing": [0, 1, 2, 3], "age": ["young", "old"]}
+LABELS |= {"county": ("tract", list("AABB")), "kind": ("housing", ["home", "prison", "prison", "other"])}
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])

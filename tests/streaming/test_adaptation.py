@@ -1,4 +1,4 @@
-"""What a chain chooses by the tables that it has seen, it chooses while it is tuned, by means of tables; after that it stays."""
+"""Where chains begin; what they choose by tables that they have seen, they choose while tuned, by means of tables."""
 
 from itertools import combinations
 from types import SimpleNamespace

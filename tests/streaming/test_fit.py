@@ -126,9 +126,8 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
     tree = bdp.fit_hierarchy(RELEASE, Odds(), draws=1_500, tune=50, random_seed=2, quiet=True)
     draws = tree["posterior"]
     # The total is exact, so that the law of the odds does not depend on anything else.
-    expected = Odds().weight(np.array([5]))
     index = np.searchsorted(Odds.grid, draws["odds"].values)
-    assert_close_in_variation(index, expected, rate=RATE)
+    assert_close_in_variation(index, Odds().weight(np.array([5])), rate=RATE)
     assert draws["level"].dims == ("chain", "draw", "tract")
     # The tree's order of leaves is t1, t3, t2: A before B.
     assert draws["level"].isel(chain=0, draw=0).to_series().to_dict() == {"t1": 0.0, "t2": 2.0, "t3": 1.0}
@@ -246,7 +245,6 @@ def test_an_error_in_one_chain_ends_the_others_and_one_in_the_tables_keeps_the_d
         with pytest.raises(ZeroDivisionError):
             bdp.fit_hierarchy(RELEASE, PRIOR, **{**given, "draws": 10**6, "cores": 2})
     assert list(tmp_path.iterdir()) == []
-
     full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr(fitting, "write_tables", full)
     with pytest.raises(OSError, match="No space left") as caught:

@@ -27,18 +27,14 @@ HIERARCHY = {
 }  # fmt: skip
 OTHER_HIERARCHY = [
     ({"release": small_release(total=False)}, "release"),
-    ({"prior": FixedNegativeBinomial(np.nextafter(MEAN, 9.0), SHAPE)}, "prior"),
-    ({"prior": VaryingShares()}, "prior"),
-    ({"record": _query(FRAME, 7)}, "record: 'q'"),
-    ({"record": ()}, "record: 'q'"),
+    *(({"prior": own}, "prior") for own in (VaryingShares(), FixedNegativeBinomial(np.nextafter(MEAN, 9.0), SHAPE))),
+    *(({"record": own}, "record: 'q'") for own in ((), _query(FRAME, 7))),
     ({"record": _query(FRAME) | {"total": bdp.Totals(FRAME)}}, "record: 'total'"),
-    ({"random_seed": None}, "seed"),
-    ({"random_seed": 8}, "seed"),
+    *(({"random_seed": own}, "seed") for own in (None, 8)),
     ({"leaves": "race"}, "leaves"),
     ({"tables_path": "tables.parquet"}, "tables"),
     *(({name: HIERARCHY[name] + 1}, name) for name in ("draws", "tune", "chains", "thin", "counts", "bins", "batches")),
 ]
-
 
 PARTS, TOP = cases.PARTS, cases.TOP
 COUNTRY = {
@@ -53,14 +49,10 @@ OTHER_COUNTRY = [
     ({"prior": FixedNegativeBinomial(np.full(2, 900.0), np.nextafter(0.6, 1.0))}, "prior: 'S'"),
     ({"prior": dict.fromkeys(PARTS, COUNTRY["prior"]) | {"T": PRIOR}}, "prior: 'T'"),
     ({"top": OTHER[1]}, "top"),
-    ({"record": _query(TOP.frame, 7)}, "record: 'q'"),
-    ({"record": ()}, "record: 'q'"),
+    *(({"record": own}, "record: 'q'") for own in ((), _query(TOP.frame, 7))),
     ({"record_parts": _query}, "record_parts: 'q'"),
-    ({"draws": 15}, "draws"),
-    ({"phase": 2}, "phase"),
-    ({"together": 1}, "together"),
+    *(({name: own}, name) for name, own in {"draws": 15, "phase": 2, "together": 1, "leaves": "county"}.items()),
     ({"random_seed": 8}, "seed"),
-    ({"leaves": "county"}, "leaves"),
     *(({name: COUNTRY[name] + 1}, name) for name in ("tune", "chains", "thin", "counts", "bins", "batches")),
 ]
 
@@ -76,20 +68,16 @@ def runs(tmp_path_factory):
     return one, other
 
 
-@pytest.mark.parametrize(("change", "named"), OTHER_HIERARCHY, ids=lambda own: "".join(own))
-def test_another_hierarchy_is_refused(runs, change, named, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("which", "change", "named"), [*((0, *own) for own in OTHER_HIERARCHY), *((1, *own) for own in OTHER_COUNTRY)]
+)
+def test_another_hierarchy_or_country_is_refused(runs, which, change, named, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if "tables_path" in change:
         pytest.importorskip("pyarrow")
-    with pytest.raises(ValueError, match=rf"is of another run: its {named} is .*, here it is "):
-        runs[0](**HIERARCHY | change, resume=True)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("change", "named"), OTHER_COUNTRY, ids=lambda own: "".join(own))
-def test_another_country_is_refused(runs, change, named):
     with pytest.raises(ValueError, match=rf"is of another run: (.*; )?its {named} is .*, here it is "):
-        runs[1](**COUNTRY | change, resume=True)
+        runs[which](**(HIERARCHY, COUNTRY)[which] | change, resume=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_changes_no_draw_may_change(runs):

@@ -14,8 +14,7 @@ from bayesdp.hierarchies.released import target_of
 from bayesdp.moves.moves import PRODUCT
 from tests.noisy_sums import noisy_sums
 
-PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)
-"""Sparse: three cells in four are 0."""
+PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)  # sparse: three cells in four are 0
 
 
 def _release(shape, keep):

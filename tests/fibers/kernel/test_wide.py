@@ -1,8 +1,7 @@
 """Laws too wide, or too far away, or with too many modes for a short table of weights; and their arithmetic.
 
-Two cells with a known total leave one number free, so each move is an independent draw from the posterior (except
-where the kernel takes slice steps). The exact law is summed over all its points with SciPy. Each test of a law has the
-false-alarm probability `harness.LEVEL`.
+Two cells with a known total leave one number free: each move is an independent draw (but for slice steps). The exact law is summed
+over all its points with SciPy. False alarms of each test of a law: `harness.LEVEL`.
 """
 
 import math
@@ -17,8 +16,7 @@ from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers.kernel import state as columns
 from bayesdp.fibers.kernel.state import WINDOW
 from bayesdp.fibers.kernel.weights import log_gamma_difference, reflected_step
-from tests.comparison.chi_square import elsewhere_pvalue
-from tests.fibers.harness import LEVEL, log_noise, log_prior, pooled_chi_square
+from tests.fibers.harness import LEVEL, law_pvalue, log_noise, log_prior
 
 PAIR = Frame.of({"c": ["p", "q"]})
 
@@ -82,15 +80,6 @@ def test_millions_of_counts_from_near_and_from_far_tails(family):
             assert kolmogorov(draws, law) > LEVEL, (kind, start)
 
 
-def one_or_many(draws, law):
-    """P-value of draws of indices: by chi-square, or of a nearly certain law by how often they are elsewhere."""
-    common = np.argmax(law)
-    others = np.delete(law, common).sum()
-    if others < 1e-4:
-        return elsewhere_pvalue(draws, common, others)
-    return pooled_chi_square(np.bincount(draws, minlength=len(law)), law * len(draws))
-
-
 @pytest.mark.parametrize("sigma", [0.05, 0.7, 40.0, 3e4])
 def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     # Only the first cell is measured: discrete Gaussian around the noisy value, from a start 1e6 away.
@@ -100,7 +89,7 @@ def test_flat_prior_and_gaussian_noise_give_a_discrete_gaussian(sigma):
     around = np.arange(1_000_000 - reach, 1_000_001 + reach)
     law = special.softmax(-((around - centre) ** 2) / (2 * sigma**2))
     assert around[0] <= draws.min() <= draws.max() <= around[-1]
-    assert min(kolmogorov(draws - around[0], law), one_or_many(draws - around[0], law)) > LEVEL
+    assert min(kolmogorov(draws - around[0], law), law_pvalue(draws - around[0], law)) > LEVEL
 
 
 @pytest.mark.parametrize(("alpha", "total"), [(0.1, 200), (0.1, 5000), (0.4, 10**6), (1.0, 10**6), (30.0, 90_000)])
@@ -111,8 +100,7 @@ def test_dirichlet_multinomial_cells_are_beta_binomial(alpha, total):
     cdf = np.cumsum(np.exp(stats.betabinom.logpmf(np.arange(total + 1), total, *shape)))
     edges = np.unique(np.searchsorted(cdf, np.linspace(0, 1, 40)[1:-1]))
     expected = np.diff(np.concatenate([[0.0], cdf[edges], [1.0]]))
-    bins = np.searchsorted(edges, draws)
-    assert pooled_chi_square(np.bincount(bins, minlength=len(expected)), expected * len(draws)) > LEVEL
+    assert law_pvalue(np.searchsorted(edges, draws), expected) > LEVEL
 
 
 @pytest.mark.parametrize(("total", "rate", "moves"), [(60, 0.05, 1), (1200, 0.0045, 60)])  # by a scan, by slices
@@ -124,7 +112,7 @@ def test_three_modes_are_all_visited(total, rate, moves):
     peaks = np.flatnonzero((law >= np.append(law[1:], 0)) & (law >= np.append(0, law[:-1])))
     assert peaks.tolist() == [0, total // 2, total]
     draws = draw(target, theta, shape, [0, total], 3000, moves=moves)
-    assert pooled_chi_square(np.bincount(draws, minlength=total + 1), law * 3000) > LEVEL
+    assert law_pvalue(draws, law) > LEVEL
 
 
 @pytest.mark.parametrize("family", ["flat", "poisson", "negbin"])
@@ -169,7 +157,7 @@ def test_sharp_noise_does_not_overflow(rate):
     draws = draw(target, [900.0, 0.0], [1, 1], [100, 0], 200, fresh=True)
     # The prior weight exp(900) wins against the noise at 30 and draws with it at 900 up to the noisy values.
     law = exact_law(target, np.array([900.0, 0.0]), np.ones(2), 100)
-    assert one_or_many(draws, law) > LEVEL
+    assert law_pvalue(draws, law) > LEVEL
 
 
 @pytest.mark.parametrize("k", [0, 1, 5, 8, 9, 40, 1000, 6_000])

@@ -1,9 +1,7 @@
 """Each step of an update by itself: the density along which it draws is that of the joint law, on the path on which it moves.
 
-An error in one step can be hidden by exact steps around it, which draw the same numbers again. So here the steps before one return
-any numbers, and those after it stay where they are; that one stays, or is made to return a number, and the joint log-densities of what
-the update gives then must differ, with the Jacobian of the path, as the step's own log-density says. Widths of slices must be the same
-after as before.
+Exact steps around it could hide an error. So the steps before one return any numbers, and those after it stay where they are; that one
+stays, or returns a number, and joint log-densities must differ, with the Jacobian, as its own says. Widths of slices stay.
 """
 
 import re

@@ -13,8 +13,7 @@ from tests.streaming import cases
 
 LABELS = {"race": ["a", "b"], "county": ["c1", "c2", "c3", "c4", "c5", "c6"]}
 GROUPS = {"state": ("county", list("STSUTU")), "region": ("county", list("nsnsss"))}
-FRAME = bdp.Frame.of(LABELS | GROUPS)
-"""The states' counties are not beside each other."""
+FRAME = bdp.Frame.of(LABELS | GROUPS)  # the states' counties are not beside each other
 
 TRUTH = np.array([[2, 0, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]])
 MEAN, SHAPE = 1.5, 0.6
