@@ -74,7 +74,7 @@ def test_kernel_cases_contain_their_table_and_have_exact_bounds(name):
         assert sorted(tables.tolist()) == sorted(brute_force(case.exact, case.frame, int(upper.max())).tolist())
 
 
-def test_cells_that_nothing_bounds_and_no_exact_answers_at_all():
+def test_what_nothing_bounds_and_bounded_sums_that_keep_tables_apart():
     frame = frame_of(2, 2)
     fiber = Fiber.of([Exact(LinearQuery(frame, [[1, 1, 0, 0]], ["first row"]), [5])], frame)
     np.testing.assert_array_equal(fiber.bounds(), [np.zeros((2, 2)), [[5, 5], [-1, -1]]])
@@ -92,6 +92,14 @@ def test_cells_that_nothing_bounds_and_no_exact_answers_at_all():
         Fiber.of([])
     with pytest.raises(ValueError, match="about the same table"):
         Fiber.of([Exact(Totals(frame_of(2, 2)), 3), Exact(Totals(frame_of(2, 3)), 3)])
+    frame = frame_of(3, 3)
+    diagonal = LinearQuery(frame, np.eye(3, dtype=np.int64).reshape(1, -1), ["diagonal"])
+    case = with_margins([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "a", "b", more=(Exact(diagonal, [0], "<="),))
+    first, second = enumerate_fiber(case.fiber)  # two 3-cycles: no 2x2 move leads from one to the other
+    assert np.abs(first - second).sum() == 6
+    assert case.fiber.moves.proved
+    assert "a Markov basis was computed" in case.fiber.claim
+    assert not case.fiber.open_moves.proved  # nothing is shown where further limits are not known
 
 
 def stated(names, rows, values, sign="=", frame=None):
@@ -106,6 +114,7 @@ def margins(a, b, sign="="):
 
 
 _GROUPS, _WIDE = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))}), frame_of(400, 3)
+_THREES = Exact(Margins(_WIDE, ["a"]), np.full(400, 3))
 _TWO, _PAIRS = [[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]]
 EMPTY = {
     "a=a0 = 3; a=a1 = 4; b=b0 = 2; b=b1 = 6": margins([3, 4], [2, 6]),
@@ -119,8 +128,8 @@ EMPTY = {
     "s=x = 3; c=p = 1; c=q = 1": [Exact(Totals(_GROUPS, "s"), [3, 4]), stated("p; q", _TWO, [1, 1], frame=_GROUPS)],
     # Too large to leave out one statement after the other: some are named, and that is said.
     "a=a1, b=b2 = 7 (together with the other exact values)": [
-        Exact(Margins(_WIDE, ["a"]), np.full(400, 3)),
-        stated("one cell", np.eye(1, 1200, 5), [7], frame=_WIDE),
+        _THREES,
+        stated("cell", np.eye(1, 1200, 5), [7], "=", _WIDE),
     ],
 }
 
@@ -143,17 +152,6 @@ def test_first_points_are_close_to_the_guide_and_those_of_sparse_and_of_huge_two
         fiber = with_margins(table, "a", "b").fiber
         for guide in (None, table.astype(float), np.zeros(table.shape), -table.astype(float)):
             assert fiber.contains(fiber.find_point(guide))
-
-
-def test_bounded_sums_can_keep_tables_apart_and_computed_moves_join_them():
-    frame = frame_of(3, 3)
-    diagonal = LinearQuery(frame, np.eye(3, dtype=np.int64).reshape(1, -1), ["diagonal"])
-    case = with_margins([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "a", "b", more=(Exact(diagonal, [0], "<="),))
-    first, second = enumerate_fiber(case.fiber)  # two 3-cycles: no 2x2 move leads from one to the other
-    assert np.abs(first - second).sum() == 6
-    assert case.fiber.moves.proved
-    assert "a Markov basis was computed" in case.fiber.claim
-    assert not case.fiber.open_moves.proved  # nothing is shown where further limits are not known
 
 
 def test_a_solution_with_halves_is_not_taken(monkeypatch):

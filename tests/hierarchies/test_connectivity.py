@@ -78,7 +78,7 @@ def test_lines_connect_what_is_proved(name):
         assert _parts(tables, mix, structure.exact_class, structure.path) > 1
 
 
-def test_claims_where_nothing_is_exact_and_where_sums_have_limits():
+def test_claims_where_sums_have_limits_and_what_is_refused():
     cases = case((2, 2, 2), "AA", 4), case((2, 2, 2), "AA", 4, (), limits=True)
     free, limited = (structure_of(own.target, "tract") for own in cases)
     assert (free.proved, moves_of(free)[SINGLE]) == (True, 100)
@@ -90,10 +90,7 @@ def test_claims_where_nothing_is_exact_and_where_sums_have_limits():
     chain.load(tables[0])
     seen = np.array([chain.structure.in_frame(table) for table in drawn(chain, 1000)])
     np.testing.assert_array_equal(np.unique(seen, axis=0), np.unique(tables, axis=0))
-
-
-def test_exact_sums_that_cross_and_zeros_that_leave_no_way_are_refused():
-    """Moves that keep the crossed classes would have left tables apart."""
+    # Moves that keep the crossed classes would have left tables apart.
     one_tract = case((2, 2, 2), "AA", 9, ("tract", "age"), ("tract", "race"), seed=3), [[0, 1, 2, 3], [-1] * 4]
     for own, classes in (one_tract, (case((2, 2, 2), "AA", 9, ("tract", "age"), RACE), [[0, 0, 1, 1], [0, 1, 0, 1]])):
         with pytest.raises(NoStructure, match="cut the cells across each other"):

@@ -204,7 +204,19 @@ TINY = bdp.Release.from_published(FRAME, [bdp.Measured(bdp.Identity(FRAME), ONES
 LATTICE = bdp.LatticeLaplace(bdp.Totals(FRAME), epsilon=1.0).release(ONES, rng=1)
 
 
-def test_releases_that_have_no_estimate(monkeypatch):
+def test_releases_queries_and_leaves_that_are_refused(monkeypatch, release):
+    grouped = bdp.Frame.of(TABLE | {"cross": ("tract", list("uvuvu"))})
+    odd = bdp.LinearQuery(FRAME, np.eye(30, dtype=int)[[0]] + np.eye(30, dtype=int)[[-1]], ["odd one"])
+    found = gls(release)
+    for query, message in (
+        (odd, r"the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"),
+        (bdp.Totals({"tract": ["a"]}), "query must be about the release's table"),
+        (bdp.Totals(grouped, by="cross"), "'cross' is no level of the tree; levels are tract, county"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            found.mean(query)
+    with pytest.raises(ValueError, match=r"leaves must be a dimension of the table \(tract, kind, age\), got 'block'"):
+        gls(release, leaves="block")
     tracts, cells = _published([(_query("tract"), ONE, [])]), (CELLS, ONE, [])
     ages = [_published([cells, (_query("tract", "age"), ONE, missing)]) for missing in ([1], [0, 1])]
     for release, message in (
@@ -223,21 +235,6 @@ def test_releases_that_have_no_estimate(monkeypatch):
     with pytest.raises(NotImplementedError, match="8 nodes of 6 cells are too many for a covariance of all cells each"):
         gls(ages[0], "tract")
     gls(ages[1], "tract")  # if all answers of a node are missing, it is as if it had never been asked
-
-
-def test_queries_and_leaves_that_are_refused(release):
-    grouped = bdp.Frame.of(TABLE | {"cross": ("tract", list("uvuvu"))})
-    odd = bdp.LinearQuery(FRAME, np.eye(30, dtype=int)[[0]] + np.eye(30, dtype=int)[[-1]], ["odd one"])
-    found = gls(release)
-    for query, message in (
-        (odd, r"the answer 'odd one' is no sum of the cells of one node .* levels are tract, county, all"),
-        (bdp.Totals({"tract": ["a"]}), "query must be about the release's table"),
-        (bdp.Totals(grouped, by="cross"), "'cross' is no level of the tree; levels are tract, county"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            found.mean(query)
-    with pytest.raises(ValueError, match=r"leaves must be a dimension of the table \(tract, kind, age\), got 'block'"):
-        gls(release, leaves="block")
 
 
 @pytest.mark.parametrize("recodes", [[], [np.array([0, 1, 1])]])
@@ -326,17 +323,14 @@ def test_a_noisy_total_that_exact_ones_determine_says_nothing(law):
     assert estimate.ignored == ("1 noisy answers that exact ones determine",)
 
 
-@pytest.mark.parametrize("most_cells", [linear.MOST_CELLS, 0])
-def test_a_noisy_answer_that_contradicts_exact_ones_is_named(monkeypatch, most_cells):
-    monkeypatch.setattr(linear, "MOST_CELLS", most_cells)
-    bdp.gls(_redundant(SIGMA(2.0), 65))  # 4 standard deviations: once in 16,000 releases
+def test_noisy_answers_that_contradict_exact_ones_and_what_rounding_would_spoil_are_refused_and_named(monkeypatch):
     named = r"the noisy answer total is \d\d\S*, and exact answers say that it is 57: noise"
-    for law, total in ((SIGMA(2.0), 71), (SIGMA(0.12), 58), (Gaussian(1e-8), 57.001)):
-        with pytest.raises(ValueError, match=named):
-            bdp.gls(_redundant(law, total))
-
-
-def test_what_rounding_would_spoil_is_refused_and_named(monkeypatch):
+    for most_cells in (0, linear.MOST_CELLS):
+        monkeypatch.setattr(linear, "MOST_CELLS", most_cells)
+        bdp.gls(_redundant(SIGMA(2.0), 65))  # 4 standard deviations: once in 16,000 releases
+        for law, total in ((SIGMA(2.0), 71), (SIGMA(0.12), 58), (Gaussian(1e-8), 57.001)):
+            with pytest.raises(ValueError, match=named):
+                bdp.gls(_redundant(law, total))
     near = bdp.LinearQuery({"cell": ["a", "b"]}, [[10**5, 10**5 + 1], [10**5 + 1, 10**5 + 2]], ["near", "nearer"])
     release = bdp.Release.from_published(near.frame, [bdp.Measured(near, [1.0, 2.0], Gaussian(1.0))])
     with pytest.raises(ValueError, match=r"rounding errors grow by a factor of .* some of near\S*; near"):

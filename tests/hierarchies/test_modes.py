@@ -174,23 +174,21 @@ WORSE = USUAL | {"verdict": "not converged", "message": "NOT converged, as far a
 NONE, SHORT, APART = (modes.MissedModes(2, 5, 0, own, other, (), 0.01) for own, other in ((0, 0), (2, 0), (0, 3)))
 
 
+SAID_SHORT = "Too little to judge whether a mode was missed; the usual diagnostics are good: R-hat at most 1.001. Check"
+SAID_APART = """NOT converged, as far as can be told, because chains from different starts disagree, which the usual diagnostics do not \
+show: R-hat at most 1.001. Chains disagree in 3 groups"""
+
+
 @pytest.mark.parametrize(
     ("usual", "checks", "verdict", "message", "converged"),
     [
         (USUAL, {}, ("converged", 1), "Converged by the usual limits: R-hat at most 1.001.", 1),
         (USUAL, {"x": NONE}, ("converged", 1), "Converged by the usual limits", 1),
-        (
-            USUAL, {"x": SHORT}, ("not judged", 0),
-            "Too little to judge whether a mode was missed; the usual diagnostics are good: R-hat at most 1.001. Check", 0,
-        ),
-        (
-            USUAL, {"x": APART, "y": NONE}, ("not converged", 0),
-            "NOT converged, as far as can be told, because chains from different starts disagree, which the usual diagnostics do not "
-            "show: R-hat at most 1.001. Chains disagree in 3 groups", 1,
-        ),
+        (USUAL, {"x": SHORT}, ("not judged", 0), SAID_SHORT, 0),
+        (USUAL, {"x": APART, "y": NONE}, ("not converged", 0), SAID_APART, 1),
         (WORSE, {"x": APART}, ("not converged", 0), "NOT converged", 1),
     ],
-)  # fmt: skip
+)
 def test_a_check_changes_the_verdict_by_itself(usual, checks, verdict, message, converged):
     found = with_modes(usual, checks)
     assert (found["verdict"], found["converged"] if usual is USUAL else 0) == verdict

@@ -24,7 +24,6 @@ LARGER = {
 
 
 def _start(target, seed=1, scatter=0.0):
-    """The table that a chain starts at, flat in the frame."""
     structure = structure_of(target, "tract")
     found = start_table(target, structure, seed, scatter)
     assert found.shape == structure.free.shape

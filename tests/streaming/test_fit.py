@@ -76,7 +76,7 @@ def test_the_verdict_and_what_else_is_in_the_result(tree, tmp_path_factory):
         assert bdp.fit_hierarchy(RELEASE, PRIOR, **{**QUICK, **more})["diagnostics"].attrs["verdict"] in verdicts
 
 
-def test_the_draws_do_not_depend_on_the_number_of_threads():
+def test_the_draws_do_not_depend_on_the_number_of_threads_and_more_than_memory_is_refused(monkeypatch):
     one, two = (bdp.fit_hierarchy(RELEASE, PRIOR, record=BY_COUNTY, cores=cores, thin=2, **QUICK) for cores in (1, 2))
     for group in ("posterior", "cells"):
         xr.testing.assert_identical(one[group].to_dataset(), two[group].to_dataset())
@@ -84,6 +84,11 @@ def test_the_draws_do_not_depend_on_the_number_of_threads():
     own = one["posterior"]["by_county_race"]
     assert not (own == other["posterior"]["by_county_race"]).all()
     assert not (own[0] == own[1]).all()
+    monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 10_000)
+    message = r"about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
+    with pytest.raises(MemoryError, match=message):
+        bdp.fit_hierarchy(RELEASE, PRIOR, **QUICK)
+    bdp.fit_hierarchy(RELEASE, PRIOR, memory_check=False, **QUICK)
 
 
 def test_normal_noise_without_anything_exact():
@@ -192,14 +197,6 @@ def test_cells_of_sums_of_at_most_zero_are_told_and_groups_are_compared_by_their
         tables = [structure.leaves_by_cells(own.reshape(-1)) for own in cells[name].values]
         np.testing.assert_array_equal(found, np.array(tables)[:, leaf, cell])
     assert means.any()
-
-
-def test_more_than_memory_is_refused_before_sampling(monkeypatch):
-    monkeypatch.setattr("bayesdp.inference.memory.available_memory", lambda: 10_000)
-    message = r"about .* MB of memory, and 0\.0 MB are available.*fewer `cores`.*fewer `chains`, `bins`.*larger `thin`"
-    with pytest.raises(MemoryError, match=message):
-        bdp.fit_hierarchy(RELEASE, PRIOR, **QUICK)
-    bdp.fit_hierarchy(RELEASE, PRIOR, memory_check=False, **QUICK)
 
 
 def _at(monkeypatch, when, what):

@@ -13,10 +13,8 @@ from bayesdp.hierarchies.structure import NoStructure
 from tests.comparison.enumeration import probabilities
 from tests.fibers.cases import zeros_at
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::bayesdp.consistency.post_processed.PostProcessedWarning"),
-    pytest.mark.system,
-]
+POST_PROCESSED = "ignore::bayesdp.consistency.post_processed.PostProcessedWarning"
+pytestmark = [pytest.mark.filterwarnings(POST_PROCESSED), pytest.mark.system]
 
 MOST = 200_000  # tables that are enumerated
 

@@ -80,11 +80,24 @@ def test_another_hierarchy_or_country_is_refused(runs, which, change, named, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_changes_no_draw_may_change(runs):
+def test_what_changes_no_draw_may_change_and_a_second_process_is_refused_until_the_first_is_dead(runs):
     more = {"resume": True, "cores": 1, "quantiles": [0.5], "memory_check": False}
     runs[0](**HIERARCHY, **more)
     parts = {label: lambda own=own: own for label, own in PARTS.items()}
     runs[1](**COUNTRY | {"parts": parts, "random_seed": None}, **more)
+    context = multiprocessing.get_context("fork")
+    held = context.Event()
+    other = context.Process(target=_hold, args=(runs[1].keywords["folder"] / "lock", held))
+    other.start()
+    try:
+        assert held.wait(60)
+        for resume in (False, True):
+            with pytest.raises(BlockingIOError, match="is being written to by another process"):
+                runs[1](**COUNTRY, resume=resume)
+    finally:
+        other.kill()
+        other.join()
+    runs[1](**COUNTRY, resume=True)
 
 
 def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path):
@@ -102,22 +115,6 @@ def _hold(path, held):
     with locked(path):
         held.set()
         time.sleep(60)
-
-
-def test_a_second_process_in_the_folder_is_refused_until_the_first_is_dead(runs):
-    context = multiprocessing.get_context("fork")
-    held = context.Event()
-    other = context.Process(target=_hold, args=(runs[1].keywords["folder"] / "lock", held))
-    other.start()
-    try:
-        assert held.wait(60)
-        for resume in (False, True):
-            with pytest.raises(BlockingIOError, match="is being written to by another process"):
-                runs[1](**COUNTRY, resume=resume)
-    finally:
-        other.kill()
-        other.join()
-    runs[1](**COUNTRY, resume=True)
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")

@@ -138,7 +138,7 @@ def test_one_update_from_exact_draws(log_density, draws, width):
     assert stats.ks_2samp((start - after)[: DRAWS // 2], (after - start)[DRAWS // 2 :]).pvalue > 1e-6
 
 
-def test_centre_and_variance_against_grids():
+def test_centre_and_variance_against_grids_and_gamma_terms():
     rng, effects = np.random.default_rng(5), np.array([[0.3, 2.0], [1.5, -1.0], [0.2, 0.4]])
 
     def compare(drawn, grid, *logs):
@@ -152,10 +152,7 @@ def test_centre_and_variance_against_grids():
     drawn, grid = np.array([draw_variance(effects, 0.8, rng) for _ in range(4_000)]), np.linspace(1e-3, 60, 60_001)
     logs = stats.norm.logpdf(effects.reshape(-1, 1), 0.0, np.sqrt(grid)).sum(axis=0)
     compare(drawn, grid, logs, stats.invgamma.logpdf(grid, 3.0, scale=2 * 0.8**2))
-
-
-def test_gamma_terms():
-    """Against sums of log gamma functions, with counts on both sides of the limit."""
+    # Against sums of log gamma functions, with counts on both sides of the limit.
     rng = np.random.default_rng(6)
     counts = rng.integers(0, 3, (30, 4)) * rng.integers(1, 40_000, (30, 4)) ** rng.integers(0, 2, (30, 4))
     counts[:3, 0] = 15, 16, 17
