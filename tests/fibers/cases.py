@@ -59,7 +59,6 @@ _ISOLATED = _cube("001010000", "010000001", "000001010")
 _GROUPED, _LINE = Frame.of({"c": list("pqrst"), "s": ("c", list("xxxyy"))}), Frame.of({"c": list("pqrst")})
 _GENERAL = LinearQuery(_LINE, [[1, 2, 0, 1, 0], [0, 1, 1, 0, 3]], ["u", "v"])
 _TALL, _PAIR, _THREE = frame_of(3, 2), frame_of(2), frame_of(3)
-
 _LIMITS = (Exact(Margins(_TALL, ["a"]), [2, 1, 1], ">="), Exact(Margins(_TALL, ["b"]), [5, 5], "<="))
 
 CASES = {

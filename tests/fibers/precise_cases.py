@@ -11,7 +11,6 @@ from tests.fibers.cases import frame_of, zeros_at
 from tests.fibers.harness import exact_posterior
 
 PRECISE, NOISY = 0.25, 250.0  # variances of the precise sums, and of the cells: 1 to 1000
-
 TIGHT = 0.001  # variance with which a table with another sum has next to no probability, exp(-500): they are not listed
 
 

@@ -56,7 +56,7 @@ def test_sums_that_wrap_are_not_met_and_those_of_2_to_the_53_are_refused_and_sym
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_point_with_totals_near_the_limit_has_them_exactly(seed):
+def test_points_with_totals_near_the_limit_have_them_exactly_and_limits_of_two_way_tables_are_frechets(seed):
     rng = np.random.default_rng(seed)
     cells = int(rng.integers(2, 40))
     labels = {"cell": list(range(cells)), "block": ("cell", [int(b) for b in rng.integers(0, 2, cells)])}
@@ -67,10 +67,6 @@ def test_a_point_with_totals_near_the_limit_has_them_exactly(seed):
         point = fiber.find_point(guide)
         assert _products(blocks.matrix.toarray(), point) == totals
         assert point.min() >= 0
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_limits_of_a_two_way_table_near_the_limit_are_frechets(seed):
     rng = np.random.default_rng(seed)
     labels = {"row": ["a", "b", "c"], "column": ["u", "v"]}
     table = rng.integers(0, 2 ** int(rng.integers(2, 50)), size=(3, 2))

@@ -157,27 +157,7 @@ def test_exact_sums_of_any_kind_and_missing_answers(exact, missing):
     agrees(found, EVERY, least_squares(release, EVERY))
 
 
-def test_a_small_table_that_is_no_tree_and_leaves_that_do_not_say_what_their_cells_are():
-    areas = {"area": list("abcd"), "half": ("area", list("xxyy")), "other": ("area", list("xyxy"))}
-    frame = bdp.Frame.of(areas | {"age": [1, 2]})
-    half, other = (bdp.Margins(frame, [name, "age"]) for name in ("half", "other"))
-    weighted = bdp.LinearQuery(frame, [[1, -1, 0, 2, 0, 0, 0, 3]], ["odd"])
-    measured = [(bdp.Identity(frame), SIGMA(3.0), [2]), *((own, SIGMA(1.0), []) for own in (half, other, weighted))]
-    release = _published(measured, [bdp.LinearQuery(frame, np.eye(8, dtype=int)[:1], ["one"])], frame)
-    found, asked = gls(release), [half, bdp.Identity(frame), weighted, bdp.Totals(frame)]
-    expected = least_squares(release, asked)
-    assert found.levels == ()
-    agrees(found, asked, expected)
-    np.testing.assert_allclose(found.covariance(half), expected[0][1], atol=1e-8)
-    with pytest.raises(ValueError, match="node must be None"):
-        found.covariance(half, "x")
-    # Of one tract nothing is measured but its total: cells of the county give the rest.
-    county, tract = (_query("county", "kind", "age"), ONE, []), (_query("tract"), ONE, [])
-    release = _published([(CELLS, SIGMA(sigma=2.0), np.arange(6)), tract, county])
-    agrees(gls(release), EVERY, least_squares(release, EVERY))
-
-
-def test_zeros_and_limits_are_not_used_and_it_says_so():
+def test_zeros_and_limits_that_are_not_used_tables_that_are_no_tree_and_leaves_that_leave_cells_open():
     noisy = 8 + np.random.default_rng(1).integers(-3, 4, FRAME.shape)
     zeros = bdp.Exact(bdp.LinearQuery(FRAME, np.eye(30, dtype=int)[:2], ["first", "second"]), [0, 0])
     limits = bdp.Exact(_query("county"), [500, 500], "<=")
@@ -196,6 +176,23 @@ def test_zeros_and_limits_are_not_used_and_it_says_so():
     found = gls(bdp.Release.from_published(FRAME, measured, [bdp.Exact(query, [0])]))
     assert found.ignored == ()
     np.testing.assert_allclose(found.mean(bdp.Identity(FRAME)).reshape(-1)[:3], [0.5, 0.5, 2.0])
+    areas = {"area": list("abcd"), "half": ("area", list("xxyy")), "other": ("area", list("xyxy"))}
+    frame = bdp.Frame.of(areas | {"age": [1, 2]})
+    half, other = (bdp.Margins(frame, [name, "age"]) for name in ("half", "other"))
+    weighted = bdp.LinearQuery(frame, [[1, -1, 0, 2, 0, 0, 0, 3]], ["odd"])
+    measured = [(bdp.Identity(frame), SIGMA(3.0), [2]), *((own, SIGMA(1.0), []) for own in (half, other, weighted))]
+    release = _published(measured, [bdp.LinearQuery(frame, np.eye(8, dtype=int)[:1], ["one"])], frame)
+    found, asked = gls(release), [half, bdp.Identity(frame), weighted, bdp.Totals(frame)]
+    expected = least_squares(release, asked)
+    assert found.levels == ()
+    agrees(found, asked, expected)
+    np.testing.assert_allclose(found.covariance(half), expected[0][1], atol=1e-8)
+    with pytest.raises(ValueError, match="node must be None"):
+        found.covariance(half, "x")
+    # Of one tract nothing is measured but its total: cells of the county give the rest.
+    county, tract = (_query("county", "kind", "age"), ONE, []), (_query("tract"), ONE, [])
+    release = _published([(CELLS, SIGMA(sigma=2.0), np.arange(6)), tract, county])
+    agrees(gls(release), EVERY, least_squares(release, EVERY))
 
 
 ODD = bdp.LinearQuery(FRAME, np.arange(30)[None], ["odd"])

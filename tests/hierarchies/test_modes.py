@@ -175,8 +175,10 @@ NONE, SHORT, APART = (modes.MissedModes(2, 5, 0, own, other, (), 0.01) for own, 
 
 
 SAID_SHORT = "Too little to judge whether a mode was missed; the usual diagnostics are good: R-hat at most 1.001. Check"
-SAID_APART = """NOT converged, as far as can be told, because chains from different starts disagree, which the usual diagnostics do not \
-show: R-hat at most 1.001. Chains disagree in 3 groups"""
+SAID_APART = (
+    "NOT converged, as far as can be told, because chains from different starts disagree, which the usual diagnostics"
+)
+SAID_APART += " do not show: R-hat at most 1.001. Chains disagree in 3 groups"
 
 
 @pytest.mark.parametrize(

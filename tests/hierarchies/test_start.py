@@ -40,7 +40,7 @@ def test_it_is_a_table_of_the_fiber(name, scatter):
         _start(target, scatter=-1.0)
 
 
-def test_it_is_near_the_answers_that_there_are_and_scatters_as_asked():
+def test_it_is_near_the_answers_that_there_are_scatters_as_asked_and_keeps_limits():
     """Many counts in few cells, where nothing is cut off: residuals have the size of their noise."""
     noise = ((CELLS, 30.0), (RACES, 3.0), (("county",), 1.0))
     target = Case((6, 2, 2), "AABBBB", 40_000, noise=noise).target
@@ -67,6 +67,15 @@ def test_it_is_near_the_answers_that_there_are_and_scatters_as_asked():
     target = Case((6, 24, 2), "AABBBB", 6_000, exact=((),), noise=((CELLS, 30.0), (RACES, 0.05))).target
     sums = target.terms[1]
     assert np.abs(sums.values - sums.query.matrix @ _start(target)).max() <= 1.0
+    top = Stage(np.zeros(1, int), np.array([5.0]), np.array([9.0]), np.array([np.inf]))
+    parts = Stage(np.zeros(2, int), np.ones(2), np.zeros(2), np.array([4.0, 4.0]))
+    assert nearest([top, parts]) is None
+    real = np.random.default_rng(1).uniform(0.0, 4.0, 40)
+    upper = np.where(np.arange(40) < 35, np.ceil(real), np.inf)
+    for total in (np.rint(real.sum()) - 40.0, np.rint(real.sum()) + 40.0):
+        found = rounded(real, np.zeros(40), upper, np.zeros(40, int), np.array([total]))
+        assert found.sum() == total
+        assert np.all((found >= 0) & (found <= upper) & (found == np.rint(found)))
 
 
 @pytest.mark.parametrize("name", ["scale", "values"])
@@ -101,18 +110,6 @@ def test_shares_are_the_nearest_numbers(seed):
         gain, give, take = (each[parent == own] for each in (aim - found, found > lower, found < upper))
         if give.any() and take.any():
             assert gain[take].max() - gain[give].min() <= 2.0 + 1e-6
-
-
-def test_limits_without_a_table_and_numbers_that_miss_their_total():
-    top = Stage(np.zeros(1, int), np.array([5.0]), np.array([9.0]), np.array([np.inf]))
-    parts = Stage(np.zeros(2, int), np.ones(2), np.zeros(2), np.array([4.0, 4.0]))
-    assert nearest([top, parts]) is None
-    real = np.random.default_rng(1).uniform(0.0, 4.0, 40)
-    upper = np.where(np.arange(40) < 35, np.ceil(real), np.inf)
-    for total in (np.rint(real.sum()) - 40.0, np.rint(real.sum()) + 40.0):
-        found = rounded(real, np.zeros(40), upper, np.zeros(40, int), np.array([total]))
-        assert found.sum() == total
-        assert np.all((found >= 0) & (found <= upper) & (found == np.rint(found)))
 
 
 @pytest.mark.parametrize("seed", range(3))

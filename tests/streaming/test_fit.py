@@ -91,21 +91,6 @@ def test_the_draws_do_not_depend_on_the_number_of_threads_and_more_than_memory_i
     bdp.fit_hierarchy(RELEASE, PRIOR, memory_check=False, **QUICK)
 
 
-def test_normal_noise_without_anything_exact():
-    frame = {"tract": ["a", "b"], "age": ["y", "o"]}
-    cells = bdp.Measured(bdp.Identity(frame), [[1.3, 2.2], [-1.7, 0.4]], bdp.noise.Gaussian(1.5))
-    ages = bdp.Measured(bdp.Margins(frame, ["age"]), [1.2, 3.1], bdp.noise.Gaussian(0.8))
-    release, prior = bdp.Release.from_published(frame, [cells, ages]), FixedNegativeBinomial(1.0, 0.5)
-    tree = bdp.fit_hierarchy(release, prior, record={"x": bdp.Identity(frame)}, draws=2_000, random_seed=1, quiet=True)
-    tables = np.indices((11,) * 4).reshape(4, -1).T.reshape(-1, 2, 2)  # more has mass below 1e-6
-    logs = nbinom.logpmf(tables, 0.5, 0.5 / 1.5).sum(axis=(1, 2)) - ((cells.values - tables) ** 2).sum((1, 2)) / 4.5
-    logs -= ((ages.values - tables.sum(axis=1)) ** 2).sum(axis=1) / 1.28
-    probability, draws = probabilities(logs), tree["posterior"]["x"].values
-    for weights in (*np.eye(4, dtype=int), np.ones(4, dtype=int)):
-        exact = np.bincount(tables.reshape(-1, 4) @ weights, probability)
-        assert_close_in_variation(draws.reshape(*draws.shape[:2], 4) @ weights, exact, rate=RATE)
-
-
 class Odds:
     """One hyperparameter, log odds of the negative binomial cells, with a grid of values: a prior whose law can be listed."""
 
@@ -127,7 +112,7 @@ class Odds:
         return np.full((1, 4), float(hyper["odds"])), np.full((1, 4), 0.7)
 
 
-def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
+def test_hyperparameters_are_drawn_given_the_table_and_normal_noise_without_anything_exact():
     tree = bdp.fit_hierarchy(RELEASE, Odds(), draws=1_500, tune=50, random_seed=2, quiet=True)
     draws = tree["posterior"]
     # The total is exact, so that the law of the odds does not depend on anything else.
@@ -138,6 +123,18 @@ def test_hyperparameters_are_drawn_given_the_table_and_kept_with_labels():
     assert draws["level"].isel(chain=0, draw=0).to_series().to_dict() == {"t1": 0.0, "t2": 2.0, "t3": 1.0}
     assert draws["spread"].dims == ("chain", "draw", "age", "race")
     assert float(draws["spread"].isel(chain=0, draw=0).sel(age="young", race="b")) == 1.0
+    frame = {"tract": ["a", "b"], "age": ["y", "o"]}
+    cells = bdp.Measured(bdp.Identity(frame), [[1.3, 2.2], [-1.7, 0.4]], bdp.noise.Gaussian(1.5))
+    ages = bdp.Measured(bdp.Margins(frame, ["age"]), [1.2, 3.1], bdp.noise.Gaussian(0.8))
+    release, prior = bdp.Release.from_published(frame, [cells, ages]), FixedNegativeBinomial(1.0, 0.5)
+    tree = bdp.fit_hierarchy(release, prior, record={"x": bdp.Identity(frame)}, draws=2_000, random_seed=1, quiet=True)
+    tables = np.indices((11,) * 4).reshape(4, -1).T.reshape(-1, 2, 2)  # more has mass below 1e-6
+    logs = nbinom.logpmf(tables, 0.5, 0.5 / 1.5).sum(axis=(1, 2)) - ((cells.values - tables) ** 2).sum((1, 2)) / 4.5
+    logs -= ((ages.values - tables.sum(axis=1)) ** 2).sum(axis=1) / 1.28
+    probability, draws = probabilities(logs), tree["posterior"]["x"].values
+    for weights in (*np.eye(4, dtype=int), np.ones(4, dtype=int)):
+        exact = np.bincount(tables.reshape(-1, 4) @ weights, probability)
+        assert_close_in_variation(draws.reshape(*draws.shape[:2], 4) @ weights, exact, rate=RATE)
 
 
 def test_chains_that_stay_and_hyperparameters_that_mix_slowly_have_not_converged(monkeypatch, caplog):

@@ -80,7 +80,7 @@ def test_another_hierarchy_or_country_is_refused(runs, which, change, named, tmp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_changes_no_draw_may_change_and_a_second_process_is_refused_until_the_first_is_dead(runs):
+def test_what_may_change_and_what_is_refused_after_a_stop_or_of_a_second_process(runs, tmp_path):
     more = {"resume": True, "cores": 1, "quantiles": [0.5], "memory_check": False}
     runs[0](**HIERARCHY, **more)
     parts = {label: lambda own=own: own for label, own in PARTS.items()}
@@ -98,10 +98,7 @@ def test_what_changes_no_draw_may_change_and_a_second_process_is_refused_until_t
         other.kill()
         other.join()
     runs[1](**COUNTRY, resume=True)
-
-
-def test_other_queries_of_the_parts_are_refused_where_a_run_stopped(tmp_path):
-    """The example of a run that went on with sevens for ones, after the first of its phases."""
+    # The example of a run that went on with sevens for ones, after the first of its phases.
     given = COUNTRY | {"record_parts": _query, "folder": tmp_path}
     cases.stop_after(2, lambda: bdp.fit_parts(**given))
     with pytest.raises(ValueError, match=r"its record_parts: 'q' is "):

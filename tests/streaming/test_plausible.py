@@ -44,21 +44,6 @@ def test_tables_are_read_back_with_labels_and_groups(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drawn", "tables.parquet"]
 
 
-def test_which_draws_and_that_numbers_stay_numbers(tmp_path):
-    for tables, chains, draws in ((100, 2, 1000), (7, 3, 5), (3, 4, 10), (10, 2, 5)):
-        found = thinned(tables, chains, draws)
-        assert sum(map(len, found)) == tables
-        assert all(len(np.unique(own)) == len(own) and (0 <= own).all() and (own < draws).all() for own in found)
-        assert all(own[-1] == draws - 1 and np.ptp(np.diff(own, prepend=-1)) <= 1 for own in found if len(own))
-    frame = bdp.Frame.of({"tract": [1, 2], "age": ["a", 5]})
-    tree = tree_of(frame, 0, levels_of(frame, 0, []))
-    _drawn(tmp_path, [np.array([[0, 3], [1, 0]])], tree, [(0, 0)])
-    write_tables(tmp_path / "t.parquet", tree, thinned(1, 1, 1), tmp_path, {}, overwrite=False)
-    read = parquet.read_table(tmp_path / "t.parquet").to_pandas()
-    assert read["tract"].tolist() == [1, 2]
-    assert read["age"].tolist() == ["5", "a"]
-
-
 def test_a_file_is_not_replaced_unasked_and_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     path.write_text("mine")
@@ -79,7 +64,7 @@ def test_a_file_is_not_replaced_unasked_and_without_pyarrow_the_extra_is_named(t
         check_tables(path, overwrite=True)
 
 
-def test_a_table_that_is_none_is_refused(tmp_path):
+def test_a_table_that_is_none_is_refused_which_draws_are_tables_and_numbers_stay_numbers(tmp_path):
     file = tmp_path / table_name(1, 4)
     for change in (-(10**6), 10**6):
         _drawn(tmp_path)
@@ -92,3 +77,15 @@ def test_a_table_that_is_none_is_refused(tmp_path):
     with pytest.raises(OSError, match=r"1 of 4 tables could not be written to"):
         _write(tmp_path / "t.parquet", tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
+    for tables, chains, draws in ((100, 2, 1000), (7, 3, 5), (3, 4, 10), (10, 2, 5)):
+        found = thinned(tables, chains, draws)
+        assert sum(map(len, found)) == tables
+        assert all(len(np.unique(own)) == len(own) and (0 <= own).all() and (own < draws).all() for own in found)
+        assert all(own[-1] == draws - 1 and np.ptp(np.diff(own, prepend=-1)) <= 1 for own in found if len(own))
+    frame = bdp.Frame.of({"tract": [1, 2], "age": ["a", 5]})
+    tree = tree_of(frame, 0, levels_of(frame, 0, []))
+    _drawn(tmp_path, [np.array([[0, 3], [1, 0]])], tree, [(0, 0)])
+    write_tables(tmp_path / "t.parquet", tree, thinned(1, 1, 1), tmp_path, {}, overwrite=False)
+    read = parquet.read_table(tmp_path / "t.parquet").to_pandas()
+    assert read["tract"].tolist() == [1, 2]
+    assert read["age"].tolist() == ["5", "a"]

@@ -16,7 +16,6 @@ from tests.refusals import refused
 
 LAWS = {"l1": 0.3, "l2": 0.4, "gaussian": 2.0}
 PRIORS = ("poisson", "flat", "negbin 2.5", "negbin 0.1", "binomial", "dirichlet-multinomial 0.1")
-DRAWS = 1_000
 
 
 def prior_of(name, cells, rng):
@@ -46,7 +45,7 @@ def noisy_table(case, kind, rng):
 
 def check(target, theta, shape, case, seed, window=None):
     tables, probability = exact_posterior(target, theta, shape, window or case.finite_part)
-    found = p_values(run(target, theta, shape, DRAWS, max(40, 6 * case.frame.size), seed), tables, probability)
+    found = p_values(run(target, theta, shape, 1_000, max(40, 6 * case.frame.size), seed), tables, probability)
     assert min(found) > LEVEL, found
     return tables, probability
 

@@ -16,9 +16,8 @@ THREE = ("ab", "ac", "bc")
 SIX = (((1, 0, 0), (0, 1, 0), (0, 0, 1)), ((0, 1, 0), (0, 0, 1), (1, 0, 0)))
 HEXAGON = Precise(SIX, THREE, zeros=(2, 3, 7, 11, 12, 16))
 """Six counts, and the only other table with these two-way margins: its layers change places, by a walk of six labels."""
-
-MORE_THAN_SIX = (((1, 0, 1, 1), (1, 1, 0, 0), (0, 0, 1, 1)), ((0, 1, 0, 0), (0, 0, 1, 1), (1, 1, 0, 0)))
-KNOWN = Precise(MORE_THAN_SIX, THREE, prior="poisson", zeros=(7, 9, 14, 15, 16, 23), tight=True)
+TWELVE = (((1, 0, 1, 1), (1, 1, 0, 0), (0, 0, 1, 1)), ((0, 1, 0, 0), (0, 0, 1, 1), (1, 1, 0, 0)))
+KNOWN = Precise(TWELVE, THREE, prior="poisson", zeros=(7, 9, 14, 15, 16, 23), tight=True)
 """As `HEXAGON`, and a 1 in six cells that the margins determine: walks may go there, and lead nowhere. In its two tables they may
 do so at other steps, so that all that the chance of a walk is made of differs: what is left out changes their shares by a tenth."""
 

@@ -20,7 +20,6 @@ PRIORS = {
     "by county": VaryingShares("county", within=0.6, **SHARES),
     "area and cell": AreaAndCell(log_mean=0.7, area_spread=0.6, cell_spread=1.4),
 }
-
 STEPS_OF = {
     "varying shares": """log_scale, typical_scale, scale_shape, log_shape, shape_centre, shape_variance, centre of unseen,
         spread of unseen, rescaled""",
@@ -30,14 +29,12 @@ STEPS_OF = {
         level of seen, spread of unseen cells, centre of unseen shapes, spread of unseen shapes""",
 }
 """In the order of an update. A hyperparameter by its name is drawn given all others."""
-
 STEPS = {name: re.split(r",\s+", steps) for name, steps in STEPS_OF.items()}
 COUNTS = {
     "counties": np.array([[3, 0, 0], [0, 0, 2], [0, 0, 1], [0, 0, 20]]),
     "structural zeros": np.array([[4, 0, 0, 0, 0, 0], [1, 17, 0, 0, 0, 0]]),
 }
 """Some cells are 0 everywhere, and others in one county only."""
-
 CHECKS = [(name, tree, step) for name in PRIORS for tree in TREES for step in STEPS[name]]
 CHECKS = [own for own in CHECKS if own[:2] != ("by county", "structural zeros")]  # which has one county only
 

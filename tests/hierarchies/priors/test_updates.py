@@ -70,7 +70,7 @@ def _drawn(prior, tree, rng):
     return {name: np.array([draw[name] for draw in own]) for name in own[0]}
 
 
-def test_draws_of_hyperparameters_and_weights_are_as_the_formulas_say():
+def test_draws_of_hyperparameters_weights_and_terms_are_as_the_formulas_say():
     rng, tree = np.random.default_rng(2), TREES["counties"]
     shares = VaryingShares("county", log_scale=1.0, scale_spread=0.5, log_shape=-1.0, spread=0.7, within=0.4)
     h = _drawn(shares, tree, rng)
@@ -110,6 +110,31 @@ def test_draws_of_hyperparameters_and_weights_are_as_the_formulas_say():
     np.testing.assert_allclose(alpha, np.exp(hyper["log_shape"])[[0, 0, 1, 1]])
     b = np.exp(hyper["log_scale"])
     np.testing.assert_allclose(np.exp(theta), np.repeat(b / (1 + b), 3).reshape(4, 3))
+    rng, effects = np.random.default_rng(5), np.array([[0.3, 2.0], [1.5, -1.0], [0.2, 0.4]])
+
+    def compare(drawn, grid, *logs):
+        cumulated = np.cumsum(np.exp(sum(logs) - sum(logs).max()))
+        assert stats.kstest(np.interp(drawn, grid, cumulated / cumulated[-1]), "uniform").pvalue > 1e-6
+
+    drawn, grid = np.array([draw_centre(effects, 0.7, 0.5, 2.0, rng) for _ in range(4_000)]), np.linspace(-6, 6, 4_001)
+    for own, of_cell in zip(drawn.T, effects.T, strict=True):
+        logs = stats.norm.logpdf(of_cell[:, None], grid, np.sqrt(0.7)).sum(axis=0)
+        compare(own, grid, logs, stats.norm.logpdf(grid, 0.5, np.sqrt(2.0)))
+    drawn, grid = np.array([draw_variance(effects, 0.8, rng) for _ in range(4_000)]), np.linspace(1e-3, 60, 60_001)
+    logs = stats.norm.logpdf(effects.reshape(-1, 1), 0.0, np.sqrt(grid)).sum(axis=0)
+    compare(drawn, grid, logs, stats.invgamma.logpdf(grid, 3.0, scale=2 * 0.8**2))
+    # Against sums of log gamma functions, with counts on both sides of the limit.
+    rng = np.random.default_rng(6)
+    counts = rng.integers(0, 3, (30, 4)) * rng.integers(1, 40_000, (30, 4)) ** rng.integers(0, 2, (30, 4))
+    counts[:3, 0] = 15, 16, 17
+    free = rng.random(counts.shape) < 0.8
+    terms = gather(np.where(free, counts, 0), np.repeat([0, 4], 15), np.arange(4), 8)
+    which = np.arange(8)
+    for log_shape in (-9.0, -1.0, 3.0):
+        a = np.exp(log_shape)
+        cells = np.where(free, gammaln(counts + a) - gammaln(a), 0.0)
+        expected = np.concatenate([cells[:15].sum(axis=0), cells[15:].sum(axis=0)])
+        np.testing.assert_allclose(gamma_terms(np.full(8, log_shape), which, terms), expected, rtol=1e-10, atol=1e-9)
 
 
 DRAWS = 60_000
@@ -136,31 +161,3 @@ def test_one_update_from_exact_draws(log_density, draws, width):
     assert stats.ks_2samp(after, draws(rng)).pvalue > 1e-6
     # Pairs are as likely as the reversed pairs.
     assert stats.ks_2samp((start - after)[: DRAWS // 2], (after - start)[DRAWS // 2 :]).pvalue > 1e-6
-
-
-def test_centre_and_variance_against_grids_and_gamma_terms():
-    rng, effects = np.random.default_rng(5), np.array([[0.3, 2.0], [1.5, -1.0], [0.2, 0.4]])
-
-    def compare(drawn, grid, *logs):
-        cumulated = np.cumsum(np.exp(sum(logs) - sum(logs).max()))
-        assert stats.kstest(np.interp(drawn, grid, cumulated / cumulated[-1]), "uniform").pvalue > 1e-6
-
-    drawn, grid = np.array([draw_centre(effects, 0.7, 0.5, 2.0, rng) for _ in range(4_000)]), np.linspace(-6, 6, 4_001)
-    for own, of_cell in zip(drawn.T, effects.T, strict=True):
-        logs = stats.norm.logpdf(of_cell[:, None], grid, np.sqrt(0.7)).sum(axis=0)
-        compare(own, grid, logs, stats.norm.logpdf(grid, 0.5, np.sqrt(2.0)))
-    drawn, grid = np.array([draw_variance(effects, 0.8, rng) for _ in range(4_000)]), np.linspace(1e-3, 60, 60_001)
-    logs = stats.norm.logpdf(effects.reshape(-1, 1), 0.0, np.sqrt(grid)).sum(axis=0)
-    compare(drawn, grid, logs, stats.invgamma.logpdf(grid, 3.0, scale=2 * 0.8**2))
-    # Against sums of log gamma functions, with counts on both sides of the limit.
-    rng = np.random.default_rng(6)
-    counts = rng.integers(0, 3, (30, 4)) * rng.integers(1, 40_000, (30, 4)) ** rng.integers(0, 2, (30, 4))
-    counts[:3, 0] = 15, 16, 17
-    free = rng.random(counts.shape) < 0.8
-    terms = gather(np.where(free, counts, 0), np.repeat([0, 4], 15), np.arange(4), 8)
-    which = np.arange(8)
-    for log_shape in (-9.0, -1.0, 3.0):
-        a = np.exp(log_shape)
-        cells = np.where(free, gammaln(counts + a) - gammaln(a), 0.0)
-        expected = np.concatenate([cells[:15].sum(axis=0), cells[15:].sum(axis=0)])
-        np.testing.assert_allclose(gamma_terms(np.full(8, log_shape), which, terms), expected, rtol=1e-10, atol=1e-9)
