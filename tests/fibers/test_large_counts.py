@@ -67,7 +67,6 @@ def test_points_with_totals_near_the_limit_have_them_exactly_and_limits_of_two_w
         point = fiber.find_point(guide)
         assert _products(blocks.matrix.toarray(), point) == totals
         assert point.min() >= 0
-    rng = np.random.default_rng(seed)
     labels = {"row": ["a", "b", "c"], "column": ["u", "v"]}
     table = rng.integers(0, 2 ** int(rng.integers(2, 50)), size=(3, 2))
     table[int(rng.integers(3)), int(rng.integers(2))] = LARGEST - int(table.sum()) - int(rng.integers(1, 9))

@@ -34,7 +34,7 @@ def _peak(release, draws, cores=2):
 
 
 @pytest.mark.parametrize(
-    ("leaves", "full", "cores"), [(60, False, 2), (30, True, 1), pytest.param(300, True, 2, marks=pytest.mark.slow)]
+    ("leaves", "full", "cores"), [(100, False, 2), (30, True, 1), pytest.param(300, True, 2, marks=pytest.mark.slow)]
 )
 def test_what_is_stated_is_what_a_release_like_the_census_takes(leaves, full, cores):
     """Within a quarter, with limits of sums and zeros (`full`, 30% of the cells can move) and without."""
