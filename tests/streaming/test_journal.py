@@ -139,9 +139,9 @@ def test_folders_of_journals_seeds_that_are_kept_and_files_that_would_grow(tmp_p
     (journal / FILE.format(1)).write_bytes(b"PK nothing")
     with pytest.raises(ValueError, match=r"chain-1-part-0-0.npz' is damaged"):
         _fit(journal=journal, resume=True)
-    given = {"random_seed": None, "journal": tmp_path / "run"}
+    given = {"random_seed": None, "journal": tmp_path / "seeds"}
     first = _fit(**given)
-    (tmp_path / "run" / FILE.format(0)).unlink()  # this chain begins anew
+    (tmp_path / "seeds" / FILE.format(0)).unlink()  # this chain begins anew
     _same(_fit(**given, resume=True), first)
     # Zeros that take next to nothing, and a header that asks for more than there is.
     file = tmp_path / "zeros.npz"
