@@ -80,7 +80,7 @@ def test_fixed_priors():
     ratios = theta + np.log((alpha + x[:-1]) / (x[:-1] + 1))
     np.testing.assert_allclose(np.diff(stats.nbinom.logpmf(x, 0.5, 0.5 / 3.5)), ratios)
     assert np.diff(stats.poisson.logpmf(x, 2.0))[0] == pytest.approx(FixedPoisson(2.0).weights(tree, {})[0][0, 0])
-    tree = Case((3, 2, 2), "ABA", 4).chain(1).structure
+    tree = TREE
     assert tree.order.tolist() == [0, 2, 1]
     theta, _ = FixedPoisson(MEAN).weights(tree, {})
     np.testing.assert_allclose(np.exp(theta), MEAN[[0, 2, 1]].reshape(3, 4))
@@ -97,10 +97,7 @@ def _updated(counts):
     return VaryingShares().update(tree, counts, VaryingShares().draw(tree, rng), rng)
 
 
-def _weights(prior):
-    return prior.weights(Case((3, 2, 2), "ABA", 4).chain(1).structure, {})
-
-
+TREE = Case((3, 2, 2), "ABA", 4).chain(1).structure
 MEAN_SAID = r"mean must be one number, .*shape \(2, 2\).*shape \(3, 2, 2\), dimensions tract"
 test_what_is_refused = refused(
     (lambda: VaryingShares(spread=0.0), "spread must be a finite number greater than 0"),
@@ -108,13 +105,13 @@ test_what_is_refused = refused(
     (lambda: VaryingShares(level=3), "level must be the name of a level"),
     (lambda: AreaAndCell(log_mean="2"), "log_mean must be a real number"),
     (lambda: AreaAndCell(cell_spread=True), "cell_spread must be a positive real number"),
-    (lambda: _weights(FixedPoisson(MEAN.reshape(3, 4))), MEAN_SAID),
-    (lambda: _weights(FixedNegativeBinomial(1.0, 0.0)), "shape must be finite and greater than 0"),
+    (lambda: FixedPoisson(MEAN.reshape(3, 4)).weights(TREE, {}), MEAN_SAID),
+    (lambda: FixedNegativeBinomial(1.0, 0.0).weights(TREE, {}), "shape must be finite and greater than 0"),
     (lambda: _updated(np.zeros((4, 2), dtype=int)), r"leaves by cells, of shape \(2, 4\)"),
     (lambda: _updated(np.zeros((2, 4))), "integer type"),
     (lambda: _updated(np.full((2, 4), -1)), "negative"),
     (
-        lambda: VaryingShares("state").draw(CASE.chain(1).structure, None),
+        lambda: VaryingShares("state").draw(TREE, np.random.default_rng(1)),
         "level must be one of 'tract', .* got 'state'",
     ),
 )
