@@ -66,8 +66,10 @@ def test_as_many_as_leave_the_autocorrelation_at_one_half(sd, noise):
 
     def autocorrelation(moving):
         tables = np.arange(PARTS)[:, None]
-        first, *_ = split_noise([query], tables, np.arange(moving), np.random.default_rng(1))
-        return sd**2 / (sd**2 + float(first[1][0][0]) ** 2)
+        given = split_noise([query], tables, np.arange(moving), np.random.default_rng(1))
+        # What is given to those that move, and what the others have, add up to the published sum.
+        assert sum(own[0][0] for own, _ in given) + tables[moving:].sum() == pytest.approx(query.values[0], abs=1e-9)
+        return sd**2 / (sd**2 + float(given[0][1][0][0]) ** 2)
 
     assert 1 <= found <= PARTS
     assert found == 1 or autocorrelation(found) <= 0.5 + 1e-12
