@@ -1,29 +1,21 @@
 """The enumeration harness: every kernel, law and prior is held against the exact posterior of a small fiber.
 
-The exact law is written with SciPy's log-gamma over an enumeration that knows nothing of moves; the chain is thinned
-until its draws are nearly independent, and its tables are compared with the law by a chi-square test.
+The exact law is written with SciPy's log-gamma over an enumeration that knows nothing of moves; the chain is thinned until its draws
+are nearly independent, and its tables are compared with the law by a chi-square test.
 """
 
-from __future__ import annotations
-
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from bayesdp.fibers import Chain, Fiber, Target, enumerate_fiber
-from bayesdp.fibers.windows import LogMassWindows
+from bayesdp.fibers import Chain, enumerate_fiber
 from tests.comparison.chi_square import chi_square_pvalue, elsewhere_pvalue
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
 LEVEL = 1e-5
-"""Every single test of a law rejects a correct sampler with this probability. There are fewer than 1000 of them under
-tests/fibers and tests/inference, so that all together they raise a false alarm with probability below 1%. Seeds are
-fixed: what passes once goes on passing until the stream of random numbers changes."""
+"""False alarms of every single test of a law; there are fewer than 1000 under tests/fibers and tests/inference: all together below 1%.
+Seeds are fixed: what passes once goes on passing until the stream of random numbers changes."""
 
 
-def log_prior(family: str, theta: Floats, shape: Floats, tables: Ints) -> Floats:
+def log_prior(family, theta, shape, tables):
     """Log prior of tables (tables, cells), up to a constant, written with SciPy and not with the kernel."""
     total = tables @ theta
     if family != "flat":
@@ -33,16 +25,17 @@ def log_prior(family: str, theta: Floats, shape: Floats, tables: Ints) -> Floats
     if family == "binomial":
         inside = tables <= shape
         total = total - np.where(inside, special.gammaln(np.where(inside, shape - tables, 0) + 1.0), np.inf).sum(axis=1)
-    return np.asarray(total)
+    return total
 
 
-def log_noise(target: Target, tables: Ints) -> Floats:
+def log_noise(target, tables):
     """Log noise law of tables (tables, cells), up to a constant."""
     total = np.zeros(len(tables))
     for term in target.terms:
         if term.windows is not None:
-            answers = (tables @ term.query.matrix.toarray().T)[:, term.measured]
-            total += [sum(tabulated(term.windows, i, int(v)) for i, v in enumerate(own)) for own in answers]
+            for i, own in enumerate((tables @ term.query.matrix.toarray().T)[:, term.measured].T):
+                values, where = np.unique(own, return_inverse=True)
+                total += np.array([tabulated(term.windows, i, int(value)) for value in values])[where]
             continue
         combined = term.query.matrix.toarray() if term.coordinates is None else term.coordinates
         residual = (term.values - tables @ combined.T) * term.measured
@@ -50,35 +43,30 @@ def log_noise(target: Target, tables: Ints) -> Floats:
         if term.kind == "l1":
             total -= (np.abs(residual) * scale).sum(axis=1)
         elif term.kind == "l2":
-            total -= float(np.max(term.scale)) * np.sqrt((residual**2).sum(axis=1))
+            total -= np.max(term.scale) * np.sqrt((residual**2).sum(axis=1))
         else:
             total -= (residual**2 / (2.0 * scale**2)).sum(axis=1)
     return total
 
 
-def tabulated(windows: LogMassWindows, answer: int, value: int) -> float:
+def tabulated(windows, answer, value):
     """The log-mass of an answer at a true value, as the docstring of `LogMassWindows` says, one number at a time."""
     first, n = int(windows.low[answer]), int(windows.length[answer])
     own = windows.log_mass[windows.start[answer] : windows.start[answer] + n]
     if value < first:
-        return float(own[0] + windows.below[answer] * (first - value))
+        return own[0] + windows.below[answer] * (first - value)
     if value >= first + n:
-        return float(own[-1] + windows.above[answer] * (value - first - n + 1))
-    return float(own[value - first])
+        return own[-1] + windows.above[answer] * (value - first - n + 1)
+    return own[value - first]
 
 
-def exact_posterior(target: Target, theta: Floats, shape: Floats, window: Fiber | None = None) -> tuple[Ints, Floats]:
-    """The tables and the posterior probability of each; `window` is a finite part of an infinite fiber that has all but
-    a negligible share of the mass.
-    """
+def exact_posterior(target, theta, shape, window=None):
+    """The tables and the posterior probability of each; `window`: a finite part of an infinite fiber, with nearly all of the mass."""
     tables = enumerate_fiber(window or target.fiber).reshape(-1, target.fiber.frame.size)
-    logs = log_prior(target.family, theta, shape, tables) + log_noise(target, tables)
-    return tables, special.softmax(logs)
+    return tables, special.softmax(log_prior(target.family, theta, shape, tables) + log_noise(target, tables))
 
 
-def run(
-    target: Target, theta: Floats, shape: Floats, draws: int, thin: int, seed: int, start: Ints | None = None
-) -> Ints:
+def run(target, theta, shape, draws, thin, seed, start=None):
     """Tables (draws, cells) of a chain, `thin` moves apart."""
     chain = Chain(target, np.random.default_rng(seed))
     chain.set_prior(theta, shape)
@@ -91,32 +79,25 @@ def run(
     return kept
 
 
-def p_values(draws: Ints, tables: Ints, probability: Floats) -> tuple[float, float]:
-    """Chi-square tests of whole tables, and of a weighted sum of cells (which pools differently and adds power).
-
-    A draw that is not among the tables gives (0, 0). Where one table is nearly certain, an exact test of how often it is not
-    drawn.
-    """
+def p_values(draws, tables, probability):
+    """Of whole tables, and of a weighted sum of cells (which pools differently and adds power); (0, 0) if a draw is none of them."""
     where = {tuple(table): i for i, table in enumerate(tables.tolist())}
     try:
         index = np.array([where[tuple(draw)] for draw in draws.tolist()])
     except KeyError:
         return 0.0, 0.0
-    common = int(np.argmax(probability))
-    others = float(np.delete(probability, common).sum())
-    if others * len(draws) < 10.0:  # one table is nearly certain
-        alone = elsewhere_pvalue(index, common, others)
-        return alone, alone
-    whole = pooled_chi_square(np.bincount(index, minlength=len(tables)), probability * len(draws))
+    whole = law_pvalue(index, probability)
     _, bins = np.unique(tables @ (1 + np.arange(tables.shape[1]) ** 2), return_inverse=True)
     if not bins.any():  # all tables have the same sum: there is no second comparison
         return whole, whole
-    sums = pooled_chi_square(
-        np.bincount(bins[index], minlength=bins.max() + 1), np.bincount(bins, weights=probability) * len(draws)
-    )
-    return whole, sums
+    return whole, law_pvalue(bins[index], np.bincount(bins, weights=probability))
 
 
-def pooled_chi_square(observed: Floats | Ints, expected: Floats, least: float = 10.0) -> float:
-    """P-value of a chi-square test with neighbouring rare bins pooled until each is expected `least` times."""
-    return chi_square_pvalue(observed, expected, least=least, pool="neighbours")
+def law_pvalue(index, probability):
+    """Chi-square, neighbouring rare bins pooled until each is expected 10 times; or exactly, where one is nearly certain."""
+    common = np.argmax(probability)
+    others = np.delete(probability, common).sum()
+    if others * len(index) < 10.0:
+        return elsewhere_pvalue(index, common, others)
+    observed = np.bincount(index, minlength=len(probability))
+    return chi_square_pvalue(observed, probability * len(index), pool="neighbours")

@@ -1,107 +1,89 @@
 """Small tables with precise sums beside noisy cells, a sparse prior, and so several modes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from bayesdp import Exact, Identity, LinearQuery, Margins, Totals
 from bayesdp.fibers import Fiber, NoiseTerm, Target
-from bayesdp.measurements import Exact
-from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from tests.fibers.cases import frame_of, zeros_at
 from tests.fibers.harness import exact_posterior
 
-type Floats = npt.NDArray[np.float64]
-type Ints = npt.NDArray[np.int64]
-
-PRECISE, NOISY = 0.25, 250.0
-"""Variances of the precise sums, and of the cells: 1 to 1000."""
-
-TIGHT = 0.001
-"""Variance with which a table with another sum has next to no probability, exp(-500): they are not listed."""
+PRECISE, NOISY = 0.25, 250.0  # variances of the precise sums, and of the cells: 1 to 1000
+TIGHT = 0.001  # variance with which a table with another sum has next to no probability, exp(-500): they are not listed
 
 
 @dataclass(frozen=True)
 class Precise:
     """A table, its sums by the named dimensions published precisely, and its cells with much noise."""
 
-    table: tuple[Any, ...]
-    sums: tuple[str, ...]
+    table: tuple
+    sums: tuple
     total: bool = True
     prior: str = "negbin"
     kind: str = "gaussian"
-    zeros: tuple[int, ...] = ()
+    zeros: tuple = ()
     limit: int | None = None
-    general: tuple[tuple[int, ...], ...] = ()
-    masked: tuple[int, ...] = ()
-    levels: tuple[float, ...] = ()
+    general: tuple = ()
+    masked: tuple = ()
+    levels: tuple = ()
     tight: bool = False
 
     @cached_property
-    def counts(self) -> Ints:
+    def counts(self):
         return np.array(self.table)
 
     @cached_property
-    def target(self) -> Target:
+    def target(self):
         frame = frame_of(*self.counts.shape)
         terms = [self._term(Identity(frame), "gaussian", NOISY)]
         for i, own in enumerate(self.sums):
             variance = self.levels[i] if self.levels else TIGHT if self.tight else PRECISE
             terms.append(self._term(Margins(frame, list(own)), self.kind, variance, self.masked))
         if self.general:
-            names = [str(i) for i in range(len(self.general))]
-            terms.append(self._term(LinearQuery(frame, self.general, names), self.kind, PRECISE))
+            query = LinearQuery(frame, self.general, [str(i) for i in range(len(self.general))])
+            terms.append(self._term(query, self.kind, PRECISE))
         exact = [Exact(Totals(frame), int(self.counts.sum()))] if self.total else []
         exact += [zeros_at(frame, list(self.zeros))] if self.zeros else []
         if self.limit is not None:
-            query = Margins(frame, ["b"])
-            exact.append(Exact(query, np.full(query.shape, self.limit), "<="))
+            exact.append(Exact(Margins(frame, ["b"]), np.full(frame.shape[1], self.limit), "<="))
         return Target(Fiber.of(exact, frame), tuple(terms), self.prior)
 
     @property
-    def without(self) -> Target:
+    def without(self):
         """The same posterior, with the directions of the exact answers only."""
         return replace(self.target, spread=0.0)
 
     @property
-    def theta(self) -> Floats:
+    def parameters(self):
+        """Of the prior: log weights, and shapes."""
         weight = 2.0 / 2.05 if self.prior == "negbin" else 0.2
-        return np.full(self.counts.size, np.log(weight))
-
-    @property
-    def shape(self) -> Floats:
-        return np.full(self.counts.size, 0.05)
+        return np.full(self.counts.size, np.log(weight)), np.full(self.counts.size, 0.05)
 
     @cached_property
-    def posterior(self) -> tuple[Ints, Floats]:
+    def posterior(self):
         """All tables, or where no total is exact those with at most three counts more, and their probabilities."""
-        frame = self.target.fiber.frame
+        frame, window = self.target.fiber.frame, None
         if self.tight:
-            sums = [Margins(frame, list(own)) for own in self.sums]
-            exact = [Exact(own, own.apply(self.counts)) for own in sums]
-            exact += [zeros_at(frame, list(self.zeros))] if self.zeros else []
-            window = Fiber.of(exact, frame)
-            return exact_posterior(self.target, self.theta, self.shape, window)
-        window = None if self.total else Fiber.of([Exact(Totals(frame), int(self.counts.sum()) + 3, "<=")], frame)
-        return exact_posterior(self.target, self.theta, self.shape, window)
+            exact = [Exact(own, own.apply(self.counts)) for own in (Margins(frame, list(keep)) for keep in self.sums)]
+            window = Fiber.of([*exact, *([zeros_at(frame, list(self.zeros))] if self.zeros else [])], frame)
+        elif not self.total:
+            window = Fiber.of([Exact(Totals(frame), int(self.counts.sum()) + 3, "<=")], frame)
+        return exact_posterior(self.target, *self.parameters, window)
 
-    def _term(self, query: Query, kind: str, variance: float, masked: tuple[int, ...] = ()) -> NoiseTerm:
+    def _term(self, query, kind, variance, masked=()):
         answers = np.asarray(query.matrix @ self.counts.reshape(-1), dtype=np.float64)
         if variance > 10.0:  # noise that matters little, but is no symmetry
             answers = answers + np.rint(np.random.default_rng(3).normal(0.0, variance**0.5, answers.shape))
-        rows = len(answers)
-        measured = ~np.isin(np.arange(rows), masked)
+        measured = ~np.isin(np.arange(rows := len(answers)), masked)
         if kind == "gaussian":
             return NoiseTerm(query, answers, kind, np.full(rows, variance**0.5), measured)
         rate = (2.0 / variance) ** 0.5 if kind == "l1" else ((rows + 1) / variance) ** 0.5
         return NoiseTerm(query, answers, kind, np.array(rate), measured)
 
 
-CASES: dict[str, Precise] = {
+CASES = {
     "2x3, rows": Precise(((4, 0, 0), (1, 0, 0)), ("a",), total=False),
     "2x3, both margins": Precise(((4, 0, 0), (0, 4, 0)), ("a", "b")),
     "2x2, both margins, no total": Precise(((6, 0), (0, 6)), ("a", "b"), total=False),
@@ -114,7 +96,7 @@ CASES: dict[str, Precise] = {
 }
 """Cases whose directions can be written out."""
 
-MORE: dict[str, Precise] = {
+MORE = {
     "Laplace": replace(CASES["2x3, both margins"], kind="l1"),
     "l2": replace(CASES["2x3, both margins"], kind="l2"),
     "structural zeros": replace(CASES["3x3, both margins"], zeros=(1, 5)),

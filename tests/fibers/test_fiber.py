@@ -1,32 +1,29 @@
 """Fibers against brute force over boxes: members, limits of cells, first points, and what is said of empty ones."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 
 import numpy as np
 import pytest
 
+from bayesdp import Exact, Frame, Identity, LinearQuery, Margins, Measured, Release, Totals
 from bayesdp.fibers import Fiber, enumerate_fiber
 from bayesdp.fibers import fiber as fibers
-from bayesdp.frames import Frame
-from bayesdp.measurements import Exact, Measured
 from bayesdp.noise import DiscreteGaussian
-from bayesdp.queries import Identity, LinearQuery, Margins, Totals
-from bayesdp.release import Release
 from tests.fibers.cases import CASES, frame_of, with_margins
 
 
-def brute_force(exact, frame: Frame, most: int) -> np.ndarray:
+def brute_force(exact, frame, most):
     """All tables with counts up to `most`, kept or not by applying the queries to each."""
     tables = np.array(list(product(range(most + 1), repeat=frame.size))).reshape(-1, *frame.shape)
     holds = {"=": np.equal, ">=": np.greater_equal, "<=": np.less_equal}
-    kept = [all(np.all(holds[own.sign](own.query.apply(table), own.values)) for own in exact) for table in tables]
-    return tables[kept]
+    for own in exact:
+        kept = holds[own.sign](own.query.apply(tables), own.values)
+        tables = tables[kept.reshape(len(tables), -1).all(axis=1)]
+    return tables
 
 
-def random_exact(seed: int) -> tuple[list[Exact], Frame]:
+def random_exact(seed):
     """Exact answers of a random table: totals, margins, weighted sums, limits, some of single cells, some redundant."""
     rng = np.random.default_rng(seed)
     frame = frame_of(*[(2, 3), (2, 2), (3,), (4,)][seed % 4])
@@ -42,13 +39,13 @@ def random_exact(seed: int) -> tuple[list[Exact], Frame]:
         query = Margins(frame, [frame.dims[0]])
         exact.append(Exact(query, query.apply(table)))
     if rng.random() < 0.3:
-        rows = np.eye(frame.size, dtype=np.int64)[rng.integers(frame.size, size=1)] * 2
+        rows = 2 * np.eye(1, frame.size, rng.integers(frame.size), dtype=int)
         query = LinearQuery(frame, rows, ["one cell, doubled"])
         exact.append(Exact(query, query.apply(table)))
     return exact, frame
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(24))
 def test_random_fibers(seed):
     exact, frame = random_exact(seed)
     fiber = Fiber.of(exact, frame)
@@ -57,11 +54,9 @@ def test_random_fibers(seed):
         assert sorted(listed.tolist()) == sorted(brute_force(exact, frame, total).tolist())
     assert len({tuple(t.reshape(-1)) for t in listed}) == len(listed)
     assert all(fiber.contains(t) for t in listed)
-    lower, upper = fiber.bounds()
+    np.testing.assert_array_equal(fiber.bounds(), [listed.min(axis=0), listed.max(axis=0)])
     assert fiber.bounds_are_exact
-    np.testing.assert_array_equal(lower, listed.min(axis=0))
-    np.testing.assert_array_equal(upper, listed.max(axis=0))
-    np.testing.assert_array_equal(fiber.determined(), listed.min(axis=0) == listed.max(axis=0))
+    np.testing.assert_array_equal(fiber.determined(), np.ptp(listed, axis=0) == 0)
     for guide in (None, np.full(frame.shape, 2.7), np.random.default_rng(seed).normal(2, 30, frame.shape)):
         assert fiber.contains(fiber.find_point(guide))
 
@@ -79,121 +74,24 @@ def test_kernel_cases_contain_their_table_and_have_exact_bounds(name):
         assert sorted(tables.tolist()) == sorted(brute_force(case.exact, case.frame, int(upper.max())).tolist())
 
 
-def test_cells_that_nothing_bounds():
+def test_what_nothing_bounds_and_bounded_sums_that_keep_tables_apart():
     frame = frame_of(2, 2)
     fiber = Fiber.of([Exact(LinearQuery(frame, [[1, 1, 0, 0]], ["first row"]), [5])], frame)
-    lower, upper = fiber.bounds()
-    np.testing.assert_array_equal(lower, 0)
-    np.testing.assert_array_equal(upper, [[5, 5], [-1, -1]])
+    np.testing.assert_array_equal(fiber.bounds(), [np.zeros((2, 2)), [[5, 5], [-1, -1]]])
     with pytest.raises(ValueError, match="a=a1, b=b0 is unbounded"):
         enumerate_fiber(fiber)
     with pytest.raises(ValueError, match="more than 10 tables"):
         enumerate_fiber(CASES["3x3"].fiber, limit=10)
-
-
-def test_a_fiber_without_exact_answers_is_every_table():
-    frame = frame_of(2, 3)
-    fiber = Fiber.of([], frame)
+    fiber = Fiber.of([], frame_of(2, 3))
     assert fiber.moves.proved
     assert fiber.contains(np.arange(6).reshape(2, 3))
-    assert not fiber.contains(-np.ones((2, 3), dtype=np.int64))
-    assert not fiber.contains(np.ones((2, 3)))  # real numbers
-    assert not fiber.contains(np.ones(6, dtype=np.int64))
+    for other in (-np.ones((2, 3), dtype=np.int64), np.ones((2, 3)), np.ones(6, dtype=np.int64)):
+        assert not fiber.contains(other)  # negative, real, of another shape
     np.testing.assert_array_equal(fiber.find_point(np.full((2, 3), 3.4)), 3)
     with pytest.raises(ValueError, match="needs the frame"):
         Fiber.of([])
     with pytest.raises(ValueError, match="about the same table"):
         Fiber.of([Exact(Totals(frame_of(2, 2)), 3), Exact(Totals(frame_of(2, 3)), 3)])
-
-
-def empty(statements: str) -> str:
-    """A pattern of the whole message; statements that are named are all needed (checked by hand for each case)."""
-    return "^" + re.escape(f"no nonnegative integer table satisfies the exact values: {statements}") + r"($|, )"
-
-
-def stated(frame: Frame, name: str, rows, values, sign: str = "=") -> Exact:
-    """Sums by their rows, with names that are separated by semicolons."""
-    return Exact(LinearQuery(frame, rows, name.split("; ")), values, sign)
-
-
-def margins(a, b, sign: str = "=") -> list[Exact]:
-    """Both margins of a 2x2 table; `sign` is that of the second."""
-    frame = frame_of(2, 2)
-    return [Exact(Margins(frame, ["a"]), a), Exact(Margins(frame, ["b"]), b, sign)]
-
-
-_GROUPS = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))})
-EMPTY = {
-    "different grand totals": (margins([3, 4], [2, 6]), "a=a0 = 3; a=a1 = 4; b=b0 = 2; b=b1 = 6"),
-    "a part larger than the whole": (
-        [Exact(Totals(frame_of(3)), 5), stated(frame_of(3), "the first two", [[1, 1, 0]], [6])],
-        "total = 5; the first two = 6",
-    ),
-    "half a count": (
-        [stated(frame_of(2), "twice p", [[2, 0]], [5])],
-        "twice p = 5 (the answer is 2 times the cell a=a0",
-    ),
-    "(1/2, 1/2, 1/2) alone": (
-        [stated(frame_of(3), "xy; yz; xz", [[1, 1, 0], [0, 1, 1], [1, 0, 1]], [1, 1, 1])],
-        "xy = 1; yz = 1; xz = 1",
-    ),
-    "limits that exclude each other": (margins([3, 4], [5, 5], ">="), "a=a0 = 3; a=a1 = 4; b=b0 >= 5; b=b1 >= 5"),
-    "one cell with two values": (
-        [stated(frame_of(2), "p", [[1, 0]], [3]), stated(frame_of(2), "p", [[1, 0]], [4], ">=")],
-        "p = 3; p >= 4",
-    ),
-    "a negative count": (
-        [stated(frame_of(2), "difference; sum", [[1, -1], [1, 1]], [6, 4])],
-        "difference = 6; sum = 4",
-    ),
-    "an empty sum that is not zero": (
-        [stated(frame_of(2), "nothing", [[0, 0]], [1])],
-        "nothing = 1 (the answer adds up no cell",
-    ),
-    "groups without cells left": (
-        [Exact(Totals(_GROUPS, "s"), [3, 4]), stated(_GROUPS, "p; q", [[1, 0, 0], [0, 1, 0]], [1, 1])],
-        "s=x = 3; c=p = 1; c=q = 1",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", EMPTY)
-def test_an_empty_fiber_names_what_cannot_hold(name):
-    parts, statements = EMPTY[name]
-    with pytest.raises(ValueError, match=empty(statements)):
-        Fiber.of(parts).find_point()
-
-
-def test_a_wide_table_names_what_has_to_give_way():
-    """Too large to leave out one statement after the other: some are named, and that is said."""
-    frame = frame_of(400, 3)
-    rows = np.full(400, 3)
-    parts = [Exact(Margins(frame, ["a"]), rows), Exact(LinearQuery(frame, np.eye(1, 1200, 5), ["one cell"]), [7])]
-    told = (
-        "no nonnegative integer table satisfies the exact values: a=a1, b=b2 = 7 (together with the other exact values)"
-    )
-    with pytest.raises(ValueError, match=re.escape(told)):
-        Fiber.of(parts).find_point()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_first_points_are_close_to_the_guide(seed):
-    rng = np.random.default_rng(seed)
-    table = rng.poisson(30, (6, 7))
-    for dims, far in (("ab", 4 * table.size), ("a", table.size)):
-        point = with_margins(table, *dims).fiber.find_point(table + rng.normal(0, 0.4, table.shape))
-        assert np.abs(point - table).sum() <= far
-
-
-def test_first_points_of_sparse_and_of_huge_two_way_tables():
-    rng = np.random.default_rng(1)
-    for table in (rng.poisson(0.05, (40, 30)), rng.integers(0, 2**47, (8, 9)), np.eye(20, dtype=np.int64) * 10**12):
-        fiber = with_margins(table, "a", "b").fiber
-        for guide in (None, table.astype(float), np.zeros(table.shape), -table.astype(float)):
-            assert fiber.contains(fiber.find_point(guide))
-
-
-def test_bounded_sums_can_keep_tables_apart_and_computed_moves_join_them():
     frame = frame_of(3, 3)
     diagonal = LinearQuery(frame, np.eye(3, dtype=np.int64).reshape(1, -1), ["diagonal"])
     case = with_margins([[0, 1, 0], [0, 0, 1], [1, 0, 0]], "a", "b", more=(Exact(diagonal, [0], "<="),))
@@ -204,13 +102,62 @@ def test_bounded_sums_can_keep_tables_apart_and_computed_moves_join_them():
     assert not case.fiber.open_moves.proved  # nothing is shown where further limits are not known
 
 
+def stated(names, rows, values, sign="=", frame=None):
+    """Sums by their rows, with names that are separated by semicolons."""
+    return Exact(LinearQuery(frame or frame_of(len(rows[0])), rows, names.split("; ")), values, sign)
+
+
+def margins(a, b, sign="="):
+    """Both margins of a 2x2 table; `sign` is that of the second."""
+    frame = frame_of(2, 2)
+    return [Exact(Margins(frame, ["a"]), a), Exact(Margins(frame, ["b"]), b, sign)]
+
+
+_GROUPS, _WIDE = Frame.of({"c": list("pqr"), "s": ("c", list("xxy"))}), frame_of(400, 3)
+_THREES = Exact(Margins(_WIDE, ["a"]), np.full(400, 3))
+_TWO, _PAIRS = [[1, 0, 0], [0, 1, 0]], [[1, 1, 0], [0, 1, 1], [1, 0, 1]]
+EMPTY = {
+    "a=a0 = 3; a=a1 = 4; b=b0 = 2; b=b1 = 6": margins([3, 4], [2, 6]),
+    "total = 5; the first two = 6": [Exact(Totals(frame_of(3)), 5), stated("the first two", [[1, 1, 0]], [6])],
+    "twice p = 5 (the answer is 2 times the cell a=a0": [stated("twice p", [[2, 0]], [5])],
+    "xy = 1; yz = 1; xz = 1": [stated("xy; yz; xz", _PAIRS, [1, 1, 1])],  # (1/2, 1/2, 1/2) alone
+    "a=a0 = 3; a=a1 = 4; b=b0 >= 5; b=b1 >= 5": margins([3, 4], [5, 5], ">="),
+    "p = 3; p >= 4": [stated("p", [[1, 0]], [3]), stated("p", [[1, 0]], [4], ">=")],
+    "difference = 6; sum = 4": [stated("difference; sum", [[1, -1], [1, 1]], [6, 4])],  # a negative count
+    "nothing = 1 (the answer adds up no cell": [stated("nothing", [[0, 0]], [1])],
+    "s=x = 3; c=p = 1; c=q = 1": [Exact(Totals(_GROUPS, "s"), [3, 4]), stated("p; q", _TWO, [1, 1], frame=_GROUPS)],
+    # Too large to leave out one statement after the other: some are named, and that is said.
+    "a=a1, b=b2 = 7 (together with the other exact values)": [
+        _THREES,
+        stated("cell", np.eye(1, 1200, 5), [7], "=", _WIDE),
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", EMPTY)
+def test_an_empty_fiber_names_what_cannot_hold(statements):
+    """By the whole message; statements that are named are all needed (checked by hand for each case)."""
+    message = re.escape(f"no nonnegative integer table satisfies the exact values: {statements}")
+    with pytest.raises(ValueError, match=f"^{message}($|, )"):
+        Fiber.of(EMPTY[statements]).find_point()
+
+
+def test_first_points_are_close_to_the_guide_and_those_of_sparse_and_of_huge_two_way_tables():
+    rng = np.random.default_rng(1)
+    for table in rng.poisson(30, (4, 6, 7)):
+        for dims, far in (("ab", 4 * table.size), ("a", table.size)):
+            point = with_margins(table, *dims).fiber.find_point(table + rng.normal(0, 0.4, table.shape))
+            assert np.abs(point - table).sum() <= far
+    for table in (rng.poisson(0.05, (40, 30)), rng.integers(0, 2**47, (8, 9)), np.eye(20, dtype=np.int64) * 10**12):
+        fiber = with_margins(table, "a", "b").fiber
+        for guide in (None, table.astype(float), np.zeros(table.shape), -table.astype(float)):
+            assert fiber.contains(fiber.find_point(guide))
+
+
 def test_a_solution_with_halves_is_not_taken(monkeypatch):
-    frame = Identity({"cell": ["a", "b", "c"]}).frame
-    pairs = LinearQuery(frame, np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]]), ["ab", "bc", "ac"])
-    fiber = Fiber(frame, (), (), ((pairs, np.ones(3, dtype=np.int64)),))
+    fiber = Fiber.of([stated("ab; bc; ac", _PAIRS, np.ones(3, dtype=np.int64), "<=")])
     monkeypatch.setattr(fibers, "_LARGE", 0)
-    point = fibers.find_point(fiber.system, fiber.invariants, np.ones(3))
-    assert sorted(point) == [0, 0, 1]
+    assert sorted(fibers.find_point(fiber.system, fiber.invariants, np.ones(3))) == [0, 0, 1]
     frame = frame_of(2, 2)  # a contradiction is named all the same
     limits = [((Margins(frame, [own]), np.array([n, n])),) for own, n in (("a", 3), ("b", 2))]
     fiber = Fiber(frame, (), *limits)
@@ -222,9 +169,8 @@ def test_a_search_that_ends_without_an_answer_says_so(monkeypatch):
     """At the fiber, and at a release, which looks for a table; the command line has a test of its own."""
     case = with_margins(np.ones((3, 3, 3), dtype=int), "ab", "bc", "ac")
     monkeypatch.setattr(fibers, "LONGEST", 0.0)
-    with pytest.raises(
-        TimeoutError, match=r"^no table was found in 0 s .* nor was shown that there is none; fewer exact"
-    ):
+    message = r"^no table was found in 0 s .* nor was shown that there is none; fewer exact"
+    with pytest.raises(TimeoutError, match=message):
         case.fiber.find_point()
     measured = [Measured(Identity(case.frame), case.table, DiscreteGaussian(2.0))]
     with pytest.raises(TimeoutError, match=r"^no table was found in 0 s"):

@@ -1,17 +1,14 @@
 """Which noisy answers get directions that keep them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bayesdp import Exact, Frame
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers import target as rule
 from bayesdp.fibers.target import precise_sets, spread_of
-from bayesdp.frames import Frame
-from bayesdp.measurements import Exact
 from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS, UNPROVED
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from tests.fibers.cases import frame_of, zeros_at
@@ -34,61 +31,47 @@ def _kept(*terms, spread=np.inf, frame=FRAME):
     return [own.invariants.rank for own in precise_sets(Fiber.of((), frame), terms, spread)]
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "l1", "l2"])
-def test_four_times_the_variance_makes_a_level(kind):
-    rows = _term(ROWS, 1.0, kind)
-    assert _kept(_term(CELLS, 4.01, kind), rows) == [4]
-    assert _kept(_term(CELLS, 3.99, kind), rows) == []  # the level holds the cells: no direction is left
-
-
-def test_the_variances_of_the_laws_are_those_of_their_draws():
+def test_four_times_the_variance_makes_a_level_and_variances_are_those_of_draws():
     """The l1 and the l2 law of five answers, drawn; four standard errors."""
+    for kind in ("gaussian", "l1", "l2"):
+        for variance, kept in ((4.01, [4]), (3.99, [])):  # the level holds the cells: no direction is left
+            assert _kept(_term(CELLS, variance, kind), _term(ROWS, 1.0, kind)) == kept
     rng = np.random.default_rng(1)
     n, d, rate = 200_000, 5, 0.7
-    length = rng.gamma(d, 1.0 / rate, n)
-    direction = rng.normal(size=(n, d))
-    ball = length[:, None] * direction / np.linalg.norm(direction, axis=1)[:, None]
-    drawn = {"l1": rng.laplace(scale=1.0 / rate, size=n), "l2": ball[:, 0]}
-    for kind, noise in drawn.items():
+    length, direction = rng.gamma(d, 1.0 / rate, n), rng.normal(size=(n, d))
+    ball = length * direction[:, 0] / np.linalg.norm(direction, axis=1)
+    for kind, noise in (("l1", rng.laplace(scale=1.0 / rate, size=n)), ("l2", ball)):
         term = NoiseTerm(COLUMNS, np.zeros(5), kind, np.array(rate), np.ones(5, dtype=np.bool_))
         (variance,) = rule._variances([term]).values()
-        error = 4.0 * np.std(noise**2) / np.sqrt(n)
-        assert np.all(np.abs(variance - np.mean(noise**2)) < error)
+        assert np.all(np.abs(variance - np.mean(noise**2)) < 4.0 * np.std(noise**2) / np.sqrt(n))
 
 
-def test_levels_are_nested():
+def test_levels_of_nested_of_repeated_of_masked_answers_and_of_precise_cells():
     total = Totals(FRAME)
     assert _kept(_term(CELLS, 1e4), _term(ROWS, 100.0), _term(COLUMNS, 10.0), _term(total, 1.0)) == [1, 5, 8]
     # of the same precision: one level; and a total that the margins of its level say is no set more
     assert _kept(_term(CELLS, 1e4), _term(ROWS, 100.0), _term(COLUMNS, 101.0), _term(total, 1.0)) == [1, 8]
     assert _kept(_term(CELLS, 1e4), _term(ROWS, 1.0), _term(total, 5.0)) == [4]
-
-
-def test_exact_answers_are_kept_besides():
-    exact = [Exact(COLUMNS, np.full(5, 9))]
-    fiber = Fiber.of(exact, FRAME)
-    terms = (_term(CELLS, 1e3), _term(ROWS, 1.0))
-    moves = Target(fiber, terms, "poisson").moves
-    assert (moves.proved, moves.claim) == (fiber.moves.proved, fiber.moves.claim)
-    assert [own.invariants.rank for own in precise_sets(fiber, terms)] == [8]
-    assert moves.meta[:, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 2]]
-
-
-def test_the_spread_of_a_cell_is_the_last_level():
-    margins = (_term(ROWS, 9.0), _term(COLUMNS, 9.0))
-    assert [_kept(*margins, spread=spread) for spread in (np.inf, 36.0, 35.0)] == [[8], [8], []]
-
-
-def test_the_same_answers_twice_are_as_precise_as_both_and_real_coordinates_are_left_out():
     assert _kept(_term(CELLS, 6.0), _term(ROWS, 2.0)) == []
     assert _kept(_term(CELLS, 6.0), _term(ROWS, 2.0), _term(Margins(FRAME, ["a"]), 2.0)) == [4]
-    real = NoiseTerm(
-        CELLS, np.zeros(1), "l1", np.array(30.0), np.ones(1, dtype=np.bool_), np.ones((1, 20)) / np.sqrt(20.0)
-    )
+    own = np.ones((1, 20)) / np.sqrt(20.0)
+    real = NoiseTerm(CELLS, np.zeros(1), "l1", np.array(30.0), np.ones(1, dtype=np.bool_), own)
     assert _kept(_term(CELLS, 1e3), real) == []
+    for unseen, kept in (([0], [4]), ([0, 1, 2], [1]), ([0, 1, 2, 3], [])):
+        measured = ~np.isin(np.arange(4), unseen)
+        assert _kept(_term(CELLS, 1e3), _term(ROWS, 1.0, measured=measured)) == kept
+    variance = np.where(np.arange(20) < 7, 1.0, 1000.0)
+    assert _kept(_term(CELLS, variance)) == []
+    given = Fiber.of((), FRAME), (_term(CELLS, variance), _term(ROWS, 1.0))
+    assert [(own.invariants.rank, int(own.fixed.sum())) for own in precise_sets(*given)] == [(4, 7)]
+    moves = Target(*given, "flat").moves
+    kept = moves.meta[1]  # pairs within a row, of the cells that are not precise
+    assert sorted(moves.pool[kept[3] : kept[3] + kept[2]].tolist()) == list(range(7, 20))
 
 
-def test_the_spread_of_the_priors():
+def test_the_spread_of_a_cell_is_the_last_level_and_what_it_is_for_each_prior():
+    margins = (_term(ROWS, 9.0), _term(COLUMNS, 9.0))
+    assert [_kept(*margins, spread=spread) for spread in (np.inf, 36.0, 35.0)] == [[8], [8], []]
     ones = np.ones(2)
     assert spread_of("poisson", np.log([1.0, 5.0]), ones, ()) == pytest.approx(3.0)
     assert spread_of("negbin", np.log(0.8) * ones, 0.5 * ones, ()) == pytest.approx(0.5 * 0.8 / 0.04)
@@ -102,12 +85,10 @@ def test_the_spread_of_the_priors():
 
 
 def test_without_precise_answers_the_directions_are_those_of_the_fiber_and_so_are_the_draws():
-    exact = [Exact(Totals(FRAME), 60)]
-    fiber = Fiber.of(exact, FRAME)
-    for terms in ((), (_term(CELLS, 9.0), _term(ROWS, 9.0)), (_term(CELLS, 1.0), _term(ROWS, 900.0))):
+    fiber = Fiber.of([Exact(Totals(FRAME), 60)], FRAME)
+    for terms in ((), (_term(CELLS, 1.0), _term(ROWS, 900.0)), (_term(CELLS, 9.0), _term(ROWS, 9.0))):
         target = Target(fiber, terms, "poisson")
         assert target.moves is fiber.moves
-    target = Target(fiber, (_term(CELLS, 9.0), _term(ROWS, 9.0)), "poisson")
     draws = []
     for own in (target, replace(target, spread=0.0)):
         chain = Chain(own, np.random.default_rng(3))
@@ -116,25 +97,13 @@ def test_without_precise_answers_the_directions_are_those_of_the_fiber_and_so_ar
     assert np.array_equal(*draws)
 
 
-def test_precise_cells_alone_ask_for_nothing():
-    variance = np.where(np.arange(20) < 7, 1.0, 1000.0)
-    assert _kept(_term(CELLS, variance)) == []
-    sets = precise_sets(Fiber.of((), FRAME), (_term(CELLS, variance), _term(ROWS, 1.0)))
-    assert [(own.invariants.rank, int(own.fixed.sum())) for own in sets] == [(4, 7)]
-    moves = Target(Fiber.of((), FRAME), (_term(CELLS, variance), _term(ROWS, 1.0)), "flat").moves
-    kept = moves.meta[1]  # pairs within a row, of the cells that are not precise
-    offsets = moves.pool[kept[3] : kept[3] + kept[2]]
-    assert sorted(offsets.tolist()) == list(range(7, 20))
-
-
-def test_masked_answers_are_not_kept_unless_most_of_their_sums_are_published():
-    for unseen, rank in (([0], 4), ([0, 1, 2], 1)):
-        measured = ~np.isin(np.arange(4), unseen)
-        assert _kept(_term(CELLS, 1e3), _term(ROWS, 1.0, measured=measured)) == [rank]
-    assert _kept(_term(CELLS, 1e3), _term(ROWS, 1.0, measured=np.zeros(4, dtype=np.bool_))) == []
-
-
-def test_zeros_and_limits_keep_what_is_known_of_connectivity():
+def test_exact_answers_zeros_and_limits_keep_what_is_known_of_connectivity():
+    fiber = Fiber.of([Exact(COLUMNS, np.full(5, 9))], FRAME)
+    terms = (_term(CELLS, 1e3), _term(ROWS, 1.0))
+    moves = Target(fiber, terms, "poisson").moves
+    assert (moves.proved, moves.claim) == (fiber.moves.proved, fiber.moves.claim)
+    assert [own.invariants.rank for own in precise_sets(fiber, terms)] == [8]
+    assert moves.meta[:, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 2]]
     terms = (_term(CELLS, 1e3), _term(ROWS, 1.0), _term(COLUMNS, 1.0))
     zeros = Fiber.of([Exact(Totals(FRAME), 60), zeros_at(FRAME, [0, 6, 12])], FRAME)
     moves = Target(zeros, terms, "poisson").moves
@@ -154,6 +123,14 @@ def test_zeros_and_limits_keep_what_is_known_of_connectivity():
 
 
 def test_large_tables_take_structure_only(monkeypatch):
+    frame = frame_of(5, 5, 5)
+    query = Query(frame, tuple(p for d in ("ab", "bc", "ac") for p in Margins(frame, list(d)).parts))
+    exact = [Exact(Totals(frame), 300), zeros_at(frame, [3])]
+    moves = Target(Fiber.of(exact, frame), (_term(Identity(frame), 1e3), _term(query, 1.0)), "poisson").moves
+    assert LISTED not in moves.meta[:, 0]
+    # What keeps all three margins, and what keeps one or two of them.
+    assert moves.meta[:2, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 3]]
+    assert sorted(moves.meta[2:, 1].tolist()) == 3 * [1] + 6 * [2]
     frame = Frame.of({"a": range(40), "b": range(5)})
     general = LinearQuery(frame, np.arange(200).reshape(1, 200) % 3, ["weighted"])
     terms = (_term(Identity(frame), 1e3), _term(Margins(frame, ["a"]), 1.0), _term(general, 1.0))
@@ -164,14 +141,3 @@ def test_large_tables_take_structure_only(monkeypatch):
     assert _kept(terms[0], some, frame=frame) == [9]
     monkeypatch.setattr(rule, "LARGEST", 199)
     assert _kept(*terms, frame=frame) == []
-
-
-def test_three_way_tables_above_the_limit_of_lists_have_products_only():
-    frame = frame_of(5, 5, 5)
-    query = Query(frame, tuple(p for d in ("ab", "bc", "ac") for p in Margins(frame, list(d)).parts))
-    exact = [Exact(Totals(frame), 300), zeros_at(frame, [3])]
-    moves = Target(Fiber.of(exact, frame), (_term(Identity(frame), 1e3), _term(query, 1.0)), "poisson").moves
-    assert LISTED not in moves.meta[:, 0]
-    # What keeps all three margins, and what keeps one or two of them.
-    assert moves.meta[:2, :2].tolist() == [[PRODUCT, 1], [PRODUCT, 3]]
-    assert sorted(moves.meta[2:, 1].tolist()) == 3 * [1] + 6 * [2]

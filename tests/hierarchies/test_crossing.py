@@ -1,7 +1,5 @@
 """Moves that keep precise answers which cut the cells of a leaf across each other: along several axes, and along directions."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -18,24 +16,14 @@ from tests.comparison.variation import assert_close_in_variation
 from tests.hierarchies.cases import CASES, Case, after_one_sweep, drawn
 from tests.noisy_sums import indices
 
-RATE = 1e-5
-"""False alarms of each comparison."""
-
-STARTS = 10_000
+RATE, STARTS = 1e-5, 3_000  # false alarms of each comparison
 
 AGE, RACE, BOTH = ("tract", "age"), ("tract", "race"), ("tract", "age", "race")
-TWO = ((BOTH, 8.0), (AGE, 0.5), (RACE, 0.5))
-"""Both margins of a tract are precise, and its cells are not."""
-
-COUNTY = (*TWO, (("county", "age", "race"), 0.5))
-"""And the table of the county is precise too."""
-
+TWO = ((BOTH, 8.0), (AGE, 0.5), (RACE, 0.5))  # both margins of a tract are precise, and its cells are not
+COUNTY = (*TWO, (("county", "age", "race"), 0.5))  # and the table of the county is precise too
 CUBE = tuple(("tract", *own) for own in combinations(("age", "race", "sex"), 2))
-THREE = ((("tract", "age", "race", "sex"), 8.0), *((keep, 0.5) for keep in CUBE))
-"""The same with three margins of two axes each."""
-
+THREE = ((("tract", "age", "race", "sex"), 8.0), *((keep, 0.5) for keep in CUBE))  # three margins of two axes each
 ZEROS = ((0, 0, 1, 0), (0, 2, 2, 1))
-
 TRACT, BY_COUNTY = (AGE, RACE), (AGE, RACE, ("county", "age", "race"))
 EXACT = {"exact": (("county", "age", "race"),), "noise": (*TWO, (("age",), 5.0))}
 SMALL = {
@@ -60,8 +48,7 @@ def _tables(name):
         table[zero] = 0
     queries = [Query(frame, (SumPart(frame, keep),)) for keep in keeps]
     tables = enumerate_fiber(Fiber.of([Exact(query, query.apply(table)) for query in queries], frame), 10**4)
-    tables = tables[[not any(own[zero] for zero in case.zeros) for own in tables.reshape(-1, *frame.shape)]]
-    tables = tables.reshape(-1, frame.size)
+    tables = tables.reshape(-1, frame.size)[[not any(own[zero] for zero in case.zeros) for own in tables]]
     return tables, case.probabilities(tables)
 
 
@@ -69,8 +56,12 @@ def _chain(name, times):
     case, kinds, _ = SMALL[name]
     chain = case.chain(3)
     assert set(chain.families[:, 0]) == kinds
+    return _only(chain, CROSSING, times)
+
+
+def _only(chain, move, times):
     chain.mix[:] = 0
-    chain.mix[CROSSING] = times
+    chain.mix[move] = times
     return chain
 
 
@@ -86,13 +77,12 @@ def test_they_lead_from_an_unlikely_table_to_all_and_keep_their_sums(name):
     tables, probability = _tables(name)
     index = []
     for _ in range(2):
-        chain = _chain(name, 3_000)
+        chain = _chain(name, 1_500)
         chain.load(tables[probability.argmin()])
         chain.sweep(20)
-        index.append([np.asarray(chain.structure.in_frame(own)) for own in drawn(chain, 3_000)])
-    chain.sweep(3_000)
+        index.append([np.asarray(chain.structure.in_frame(own)) for own in drawn(chain, 1_500)])
     _assert_up_to_date(chain)
-    assert_close_in_variation(indices(tables, index), probability, rate=RATE)
+    assert_close_in_variation(indices(tables, index), probability, rate=RATE, largest=0.3)
 
 
 def _assert_up_to_date(chain):
@@ -104,64 +94,41 @@ def _assert_up_to_date(chain):
         np.testing.assert_array_equal(sums, chain.state.sums)
 
 
-def test_ordinary_hierarchies_have_none():
-    for case in CASES.values():
-        assert not len(case.chain(1).families)
-        assert case.chain(1).missed == ()
+def _loop(leaves, free=0, counties="A", total=10, noise=()):
+    """Rows of a table with zeros off a closed walk, and other leaves in which every cell is free."""
+    places = np.ndindex(leaves - free, leaves)
+    zeros = tuple((leaf, 0, cell) for leaf, cell in places if cell - leaf not in (0, 1, 1 - leaves))
+    noise = ((("tract",), 0.5), (("race",), 0.5), *noise)
+    return Case((leaves, 1, leaves), (leaves * counties)[:leaves], total, zeros=zeros, noise=noise)
 
 
-STARTS_OF_KEEPING = 2_500
-"""Directions that keep precise answers, and exchanges along them, reach what other moves do not."""
-
-LOOP = tuple((leaf, 0, cell) for leaf in range(4) for cell in range(4) if cell not in (leaf, (leaf + 1) % 4))
-"""Zeros off a closed walk through four leaves and four cells."""
-
-FEW = {
-    **{name: CASES[name] for name in ("three levels, Poisson", "both margins", "limits of sums", "structural zeros")},
-    "a loop": Case(
-        (4, 1, 4), "AABB", 8, zeros=LOOP, noise=((("tract",), 0.5), (("race",), 0.5), (("tract", "age", "race"), 9.0))
-    ),
-}
+FEW = {name: CASES[name] for name in ("three levels, Poisson", "both margins", "limits of sums", "structural zeros")}
+FEW["a loop"] = _loop(4, 0, "AABB", 8, ((BOTH, 9.0),))
 
 
 @pytest.mark.parametrize("exchanges", [0.0, 1.0])
 @pytest.mark.parametrize("name", FEW)
 def test_keeping_sweeps_from_exact_draws(name, exchanges, monkeypatch):
+    """Directions that keep precise answers, and exchanges along them, reach what other moves do not."""
     monkeypatch.setattr(chains, "EXCHANGES", exchanges)
     case = FEW[name]
-    chain = case.chain(3)
-    chain.mix[:] = 0
-    chain.mix[KEEPING] = 100
-    pvalue, changed = after_one_sweep(chain, *case.enumerate(), STARTS_OF_KEEPING, seed=5)
+    chain = _only(case.chain(3), KEEPING, 60)
+    pvalue, changed = after_one_sweep(chain, *case.enumerate(), 1_500, seed=5)
     assert pvalue > RATE
     # Where all margins by two are exact, counts that change places keep them only if they are equal.
     assert changed > 0.1 or (name, exchanges) == ("both margins", 1.0)
     _assert_up_to_date(chain)
 
 
-def _loop(leaves, free):
-    """Rows of a table with a closed walk, and other leaves in which every cell is free."""
-    zeros = tuple(
-        (leaf, 0, cell) for leaf, cell in np.ndindex(leaves - free, leaves) if cell - leaf not in (0, 1, 1 - leaves)
-    )
-    return Case((leaves, 1, leaves), "A" * leaves, 10, zeros=zeros, noise=((("tract",), 0.5), (("race",), 0.5)))
-
-
-def test_large_tables_have_them_where_known_cells_leave_nothing_shorter(monkeypatch):
-    monkeypatch.setattr(chains, "_SMALL", 0)
-    assert _loop(5, 0).chain(1).keeping is not None
-    assert _loop(5, 1).chain(1).keeping is None  # squares with the last leaf make up every walk
-    assert all(case.chain(1).keeping is None for name, case in CASES.items() if name != "structural zeros")
-
-
-def test_longer_walks_have_room():
-    chain = _loop(40, 0).chain(1)
-    chain.mix[:] = 0
-    chain.mix[KEEPING] = 100
+def test_which_hierarchies_have_them_and_longer_walks_have_room(monkeypatch):
+    chain = _only(_loop(40).chain(1), KEEPING, 100)
     chain.load(np.diag(np.full(40, 3)).reshape(-1))
-    others = []
-    for _ in range(200):
-        chain.sweep()
-        others.append(np.count_nonzero(chain.state.counts.diagonal() == 0))
+    others = [np.count_nonzero(table.diagonal() == 0) for table in drawn(chain, 200)]
     assert max(others) > 30  # nearly all leaves have gone over to their other cell
     assert min(others) == 0
+    ordinary = [case.chain(1) for case in CASES.values()]
+    assert [(len(chain.families), chain.missed) for chain in ordinary] == len(CASES) * [(0, ())]
+    monkeypatch.setattr(chains, "_SMALL", 0)
+    assert _loop(5).chain(1).keeping is not None
+    assert _loop(5, 1).chain(1).keeping is None  # squares with the last leaf make up every walk
+    assert all(case.chain(1).keeping is None for name, case in CASES.items() if name != "structural zeros")

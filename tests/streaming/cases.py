@@ -1,7 +1,5 @@
 """A small release of a hierarchy, and all tables that agree with a release with their posterior."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import nbinom
 
@@ -11,15 +9,10 @@ from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from tests.comparison.enumeration import probabilities
 from tests.noisy_sums import noisy_sums
 
-LABELS = {
-    "age": ["young", "old"],
-    "tract": ["t1", "t2", "t3"],
-    "race": ["a", "b"],
-    "county": ("tract", ["A", "B", "A"]),
-}
+LABELS = {"age": ["young", "old"], "tract": ["t1", "t2", "t3"], "race": ["a", "b"]}
+FRAME = bdp.Frame.of(LABELS | {"county": ("tract", ["A", "B", "A"])})
 """The leaves are in the middle, and their order in the tree is another than in the frame."""
 
-FRAME = bdp.Frame.of(LABELS)
 MEAN = np.array([[1.0, 0.6], [0.4, 2.0]])
 SHAPE = np.array([[0.5, 0.8], [0.3, 1.2]])
 PRIOR = FixedNegativeBinomial(MEAN, SHAPE)

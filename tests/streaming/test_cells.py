@@ -5,18 +5,8 @@ import scipy.sparse as sp
 
 import bayesdp as bdp
 from bayesdp.hierarchies.structure import levels_of, tree_of
-from bayesdp.streaming.cells import (
-    Recorder,
-    add_to,
-    batching,
-    bytes_per_cell,
-    named_queries,
-    new_summary,
-    occupied,
-    pooled,
-    pooled_quantiles,
-    take,
-)
+from bayesdp.streaming import cells as streamed
+from tests.refusals import refused
 from tests.streaming.cases import FRAME
 
 
@@ -24,14 +14,14 @@ def _streamed(draws, *, counts=5, bins=64, batches=32, planned=None, shares=(0.1
     """Draws of each chain, shape (draws, leaves, cells), of which all cells but the first can move."""
     where = np.arange(1, np.prod(draws[0].shape[1:]))
     planned = len(draws[0]) if planned is None else planned
-    length, _ = batching(planned, batches)
+    length, _ = streamed.batching(planned, batches)
     kept = []
     for chain in draws:
-        own = new_summary(where, planned, counts, bins, batches)
+        own = streamed.new_summary(where, planned, counts, bins, batches)
         for i, table in enumerate(chain):
-            take(table, i, length, own)
+            streamed.take(table, i, length, own)
         kept.append(own)
-    return pooled(kept, [len(chain) for chain in draws], length, shares)
+    return streamed.pooled(kept, [len(chain) for chain in draws], length, shares)
 
 
 def _alike(rng, chains, draws, cells, phi):
@@ -42,42 +32,29 @@ def _alike(rng, chains, draws, cells, phi):
     return np.maximum(np.rint(60 + 8 * noise[200:]), 0).astype(np.int64).transpose(1, 0, 2)[:, :, None, :]
 
 
-def test_summaries_are_those_of_the_draws():
+def test_summaries_are_those_of_the_draws_of_chains_of_any_length_and_quantiles_have_at_least_their_share():
     rng = np.random.default_rng(1)
-    draws = np.floor(np.exp(rng.normal(1.0, 1.0, size=(3, 500, 4, 6)))).astype(np.int64)
-    draws[..., 3] += 10**8
-    found = _streamed(draws)
-    flat = draws.reshape(1500, 24)[:, 1:]
-    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
-    np.testing.assert_allclose(found.chain_mean, draws.mean(axis=1).reshape(3, 24)[:, 1:], rtol=1e-13)
-    np.testing.assert_allclose(found.chain_sd, draws.std(axis=1, ddof=1).reshape(3, 24)[:, 1:], rtol=1e-10)
-    shares = [(flat == value).mean(axis=0) for value in range(6)]
-    np.testing.assert_allclose(found.probability, shares, rtol=1e-6)
-    exact = np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")
-    assert (np.abs(found.quantile - exact) < found.width).all()
-    assert (found.width == 1).any()
-    assert (found.quantile == exact)[:, found.width == 1].all()
-
-
-def test_chains_of_different_lengths_count_by_their_draws():
-    rng = np.random.default_rng(6)
-    draws = [rng.poisson(level, size=(number, 2, 3)) for level, number in ((3.0, 320), (9.0, 500))]
-    found = _streamed(draws, planned=640)
-    flat = np.concatenate(draws).reshape(820, 6)[:, 1:]
-    np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
-    np.testing.assert_allclose(found.probability, [(flat == value).mean(axis=0) for value in range(6)], rtol=1e-6)
-    assert (found.quantile == np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")).all()
-
-
-def test_quantiles_have_at_least_their_share_of_the_draws():
-    """Of the counts 0 .. 99 the smallest with a share of 0.07 (which times 100 is above 7 in floating point), 0.555 and 1."""
+    alike = np.floor(np.exp(rng.normal(1.0, 1.0, size=(3, 500, 4, 6)))).astype(np.int64)
+    alike[..., 3] += 10**8
+    unlike = [rng.poisson(level, size=(number, 2, 3)) for level, number in ((3.0, 320), (9.0, 500))]
+    for draws, planned in ((alike, None), (unlike, 640)):
+        found, own = _streamed(draws, planned=planned), [chain.reshape(len(chain), -1)[:, 1:] for chain in draws]
+        flat = np.concatenate(own)
+        np.testing.assert_allclose(found.mean, flat.mean(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(found.sd, flat.std(axis=0, ddof=1), rtol=1e-10)
+        np.testing.assert_allclose(found.chain_mean, [chain.mean(axis=0) for chain in own], rtol=1e-13)
+        np.testing.assert_allclose(found.chain_sd, [chain.std(axis=0, ddof=1) for chain in own], rtol=1e-10)
+        np.testing.assert_allclose(found.probability, [(flat == value).mean(axis=0) for value in range(6)], rtol=1e-6)
+        exact = np.quantile(flat, [0.1, 0.5, 0.9], axis=0, method="inverted_cdf")
+        assert (np.abs(found.quantile - exact) < found.width).all()
+        assert (found.width == 1).any()
+        assert (found.quantile == exact)[:, found.width == 1].all()
+    # Of the counts 0 .. 99 the smallest with a share of 0.07 (which times 100 is above 7 in floating point), 0.555 and 1.
     draws = np.repeat(np.arange(100), 2).reshape(1, 100, 1, 2)
     assert _streamed(draws, bins=128, shares=(0.07, 0.555, 1.0)).quantile[:, 0].tolist() == [6, 55, 99]
 
 
-def test_effective_sizes_by_batches_are_those_of_their_definition():
+def test_effective_sizes_are_those_of_their_definition_and_what_cells_that_never_moved_have():
     """16 batches of 20 draws of three chains; of each chain alone, at most 4 times the batches less one."""
     draws = _alike(np.random.default_rng(7), 3, 320, 30, 0.8)
     found = _streamed(draws, batches=16)
@@ -90,6 +67,15 @@ def test_effective_sizes_by_batches_are_those_of_their_definition():
     np.testing.assert_allclose(found.chain_ess, np.minimum(alone, 60.0), rtol=1e-5)
     assert (found.chain_ess == 60.0).any()
     assert (found.chain_ess < 60.0).any()
+    draws = np.zeros((2, 64, 1, 4), dtype=np.int64)
+    draws[:, :, 0, 1] = 9
+    draws[1, :, 0, 2] = 3
+    draws[:, ::2, 0, 3] = 1
+    found = _streamed(draws)
+    assert np.isnan([found.ess[0], found.rhat[0]]).all()
+    assert np.isinf(found.rhat[1])
+    assert found.rhat[2] < 1.01
+    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
 
 
 @pytest.mark.parametrize(("number", "shift", "atol"), [(640, 0, 0.0), (640, 3, 0.0), (1000, 0, 5e-3), (640, 40, 0.0)])
@@ -115,37 +101,16 @@ def test_effective_sizes_beside_arvizs(phi, low, high):
     assert np.log(ratio).std() < 0.30
 
 
-def test_cells_that_never_moved_have_no_diagnostics_and_chains_that_stand_apart_an_infinite_rhat():
-    draws = np.zeros((2, 64, 1, 4), dtype=np.int64)
-    draws[:, :, 0, 1] = 9
-    draws[1, :, 0, 2] = 3
-    draws[:, ::2, 0, 3] = 1
-    found = _streamed(draws)
-    assert np.isnan(found.ess[0])
-    assert np.isnan(found.rhat[0])
-    assert np.isinf(found.rhat[1])
-    assert found.rhat[2] < 1.01
-    assert found.ess[2] == pytest.approx(128 * np.log10(128))  # batches whose means are equal: the limit
-
-
-def test_memory_of_a_cell_is_as_stated_and_does_not_grow_with_draws():
+def test_memory_of_a_cell_is_as_stated_and_more_draws_of_one_count_than_two_bytes_hold():
     for draws in (40, 1_000, 65_535):
-        kept = new_summary(np.arange(100), draws, 15, 64, 32)
+        kept = streamed.new_summary(np.arange(100), draws, 15, 64, 32)
         own = sum(array.nbytes for name, array in kept._asdict().items() if name != "where")
-        assert own == 100 * bytes_per_cell(draws, 15, 64, 32)
-    assert bytes_per_cell(65_535, 15, 64, 32) == 324
-    assert bytes_per_cell(65_536, 15, 64, 32) == 488
-    assert bytes_per_cell(10**9, 15, 64, 32) <= 488
-
-
-def test_more_draws_of_one_count_than_two_bytes_hold():
-    where = np.zeros(1, dtype=np.int64)
-    kept = new_summary(where, 70_000, 1, 8, 8)
-    table = np.zeros((1, 1), dtype=np.int64)
+        assert own == 100 * streamed.bytes_per_cell(draws, 15, 64, 32)
+    assert [streamed.bytes_per_cell(draws, 15, 64, 32) for draws in (65_535, 65_536, 10**9)] == [324, 488, 488]
+    kept = streamed.new_summary(np.zeros(1, dtype=np.int64), 70_000, 1, 8, 8)
     kept.small[:], kept.bins[0, 0] = [[65_535, 0]], 65_535
-    take(table, 65_535, 10_000, kept)
-    assert int(kept.small[0, 0]) == 65_536
-    assert int(kept.bins.sum()) == 65_536
+    streamed.take(np.zeros((1, 1), dtype=np.int64), 65_535, 10_000, kept)
+    assert (int(kept.small[0, 0]), int(kept.bins.sum())) == (65_536, 65_536)
 
 
 SHARES = np.array([0.01, 0.025, 0.25, 0.5, 0.9, 0.975, 1.0])
@@ -154,7 +119,7 @@ SHARES = np.array([0.01, 0.025, 0.25, 0.5, 0.9, 0.975, 1.0])
 def _filled(values, bins):
     own, grid = np.zeros(bins, dtype=np.uint16), np.zeros(2, dtype=np.int64)
     for x in values:
-        add_to(own, grid, int(x))
+        streamed.add_to(own, grid, int(x))
     return own, grid
 
 
@@ -164,7 +129,7 @@ def _quantiles(chains, bins):
     quantile, width = np.zeros((len(SHARES), 1), dtype=np.int64), np.zeros(1, dtype=np.int64)
     ranks = np.maximum(1.0, np.ceil(SHARES * sum(map(len, chains)) - 1e-6))
     own, grids = (np.stack(each)[:, None] for each in zip(*filled, strict=True))
-    pooled_quantiles(own, grids, ranks, quantile, width)
+    streamed.pooled_quantiles(own, grids, ranks, quantile, width)
     return quantile[:, 0], int(width[0]), filled
 
 
@@ -186,11 +151,9 @@ def test_quantiles_are_right_to_the_stated_width(name, bins):
     values = STREAMS[name](np.random.default_rng(1))
     found, width, [(own, grid)] = _quantiles([values], bins)
     spread = int(np.ptp(values))
-    assert own.sum() == len(values)
-    assert width == 1 << grid[1]
+    assert (own.sum(), width) == (len(values), 1 << grid[1])
     assert width == 1 if spread < bins - 1 else width < 2 * spread / (bins - 1)
-    exact = np.quantile(values, SHARES, method="inverted_cdf")
-    assert (np.abs(found - exact) < width).all()
+    assert (np.abs(found - np.quantile(values, SHARES, method="inverted_cdf")) < width).all()
     assert (found >= 0).all()
 
 
@@ -204,12 +167,8 @@ def test_chains_pool_with_bins_of_different_widths_and_exactly_where_all_are_nar
         exact = np.quantile(np.concatenate(chains), SHARES, method="inverted_cdf")
         assert (np.abs(found - exact) < width).all()
         assert (width == 1) == (chains is narrow)
-
-
-def test_bins_follow_a_drift_as_long_as_all_values_fit():
-    for last, width in ((1064, 0), (1065, 1)):
-        _, grid = _filled(np.r_[1000, np.arange(1000, last)], 64)
-        assert grid[1] == width
+    for last, width in ((1064, 0), (1065, 1)):  # bins follow a drift as long as all values fit
+        assert _filled(np.r_[1000, np.arange(1000, last)], 64)[1][1] == width
 
 
 QUERIES = {
@@ -218,8 +177,7 @@ QUERIES = {
     "county by race": bdp.Margins(FRAME, ["county", "race"]),
     "stack": bdp.Margins(FRAME, ["county"], ["age", "race"]) + bdp.Totals(FRAME),
     "weights": bdp.LinearQuery(FRAME, sp.csr_array(np.arange(24).reshape(2, 12) % 5 - 2), ["u", "v"]),
-    "weights and sums": bdp.Margins(FRAME, ["age"])
-    + bdp.LinearQuery(FRAME, sp.csr_array(np.eye(12, dtype=int)[:3] * 7), list("abc")),
+    "weights and sums": bdp.Margins(FRAME, ["age"]) + bdp.LinearQuery(FRAME, 7 * np.eye(3, 12, dtype=int), list("abc")),
 }
 
 
@@ -229,36 +187,29 @@ def test_answers_are_those_of_the_query(name, axis):
     query = QUERIES[name]
     parts = bdp.Margins(FRAME, ["county"]).parts if axis == 1 else ()
     tree = tree_of(FRAME, axis, levels_of(FRAME, axis, parts))
-    recorder, answers = Recorder(query, tree), np.zeros((3, query.rows), dtype=np.int64)
+    recorder, answers = streamed.Recorder(query, tree), np.zeros((3, query.rows), dtype=np.int64)
     tables = np.random.default_rng(1).poisson(2.0, size=(3, *FRAME.shape))
     tables[2] *= 1 + 10**12
     for draw, table in enumerate(tables):
         counts = np.ascontiguousarray(tree.leaves_by_cells(table.reshape(-1)))
-        recorder.take(counts, answers[draw], occupied(counts))
+        recorder.take(counts, answers[draw], streamed.occupied(counts))
     np.testing.assert_array_equal(answers, query.apply(tables).reshape(3, query.rows))
 
 
-RACE = bdp.Margins(FRAME, ["race"])
+RACE, OTHER = bdp.Margins(FRAME, ["race"]), {"tract": ["t1", "t2", "t4"], "age": ["young", "old"]}
 TAKEN = "that of a dimension, a group label, a hyperparameter or the summaries"
-
-
-OTHER = {"tract": ["t1", "t2", "t4"], "age": ["young", "old"]}
-
-
-@pytest.mark.parametrize(
-    ("record", "error", "message"),
-    [
-        ("race", TypeError, "record must be queries"),
-        (["race"], TypeError, "record must hold queries"),
-        ([bdp.Totals(OTHER)], ValueError, "about a table with the dimensions 'tract', 'age', not about the release's"),
-        *(({own: RACE}, ValueError, f"the name '{own}' is {TAKEN}") for own in ("race", "county", "spread", "cells")),
-        ({"": RACE}, TypeError, "not empty"),
-        ([RACE, RACE], ValueError, "two queries are called 'by_race'"),
-    ],
+test_names_of_records_that_are_refused = refused(
+    ("race", "record must be queries"),
+    (["race"], "record must hold queries"),
+    ([bdp.Totals(OTHER)], "about a table with the dimensions 'tract', 'age', not about the release's"),
+    *(({own: RACE}, f"the name '{own}' is {TAKEN}") for own in ("race", "county", "spread", "cells")),
+    ({"": RACE}, "not empty"),
+    ([RACE, RACE], "two queries are called 'by_race'"),
+    of=lambda record: streamed.named_queries(record, FRAME, ["spread"]),
 )
-def test_names_of_records(record, error, message):
-    assert list(named_queries([bdp.Totals(FRAME), QUERIES["stack"]], FRAME, ())) == ["total", "answers"]
-    assert list(named_queries(RACE, FRAME, ())) == ["by_race"]
-    assert list(named_queries({"x": QUERIES["identity"]}, FRAME, ())) == ["x"]
-    with pytest.raises(error, match=message):
-        named_queries(record, FRAME, ["spread"])
+
+
+def test_names_of_records():
+    stacked = [bdp.Totals(FRAME), QUERIES["stack"]]
+    for record, names in ((stacked, ["total", "answers"]), (RACE, ["by_race"]), ({"x": RACE}, ["x"])):
+        assert list(streamed.named_queries(record, FRAME, ())) == names

@@ -1,7 +1,5 @@
 """Runs that are killed again and again, at any moment: they end as if they had not been, and leave nothing behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import random
 import sys
@@ -10,7 +8,6 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.hierarchies import split
 from bayesdp.hierarchies.priors import VaryingShares
 from bayesdp.storage import journal as journals
 from tests.streaming.cases import FRAME, small_release
@@ -18,25 +15,19 @@ from tests.streaming.parts import cases
 
 pytestmark = [pytest.mark.system, pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")]
 
-KILLS = 15
 RELEASE = small_release()
-PARTS, TOP = split(cases.country(), "state")
 
 
 def hierarchy(folder=None):
     """Whose states are written all the time."""
-    return bdp.fit_hierarchy(
-        RELEASE, VaryingShares(), record=bdp.Margins(FRAME, ["county", "race"]), draws=2_000, tune=400, chains=2, cores=2,
-        random_seed=7, quiet=True, journal=folder, resume=folder is not None,
-    )  # fmt: skip
+    run = {"draws": 2_000, "tune": 400, "chains": 2, "cores": 2, "random_seed": 7, "quiet": True}
+    record = bdp.Margins(FRAME, ["county", "race"])
+    return bdp.fit_hierarchy(RELEASE, VaryingShares(), record=record, journal=folder, resume=folder is not None, **run)
 
 
 def parts(folder=None):
     """Whose states are written after each phase."""
-    return bdp.fit_parts(
-        PARTS, cases.PRIOR, top=TOP, record=bdp.Margins(TOP.frame, ["state", "race"]), draws=200, tune=50, phase=5,
-        together=2, chains=2, cores=2, random_seed=3, quiet=True, folder=folder, resume=folder is not None,
-    )  # fmt: skip
+    return cases.fitted(draws=200, tune=50, chains=2, cores=2, folder=folder, resume=folder is not None)
 
 
 @pytest.mark.parametrize("fit", [hierarchy, parts])
@@ -44,7 +35,7 @@ def test_runs_that_are_killed_again_and_again(fit, tmp_path, monkeypatch):
     monkeypatch.setattr(journals, "SECONDS", 0.01)
     whole = fit()  # and all is compiled, for the processes that are forked from this one
     dice, context, killed = random.Random(1), multiprocessing.get_context("fork"), 0
-    while killed < KILLS:
+    while killed < 8:
         process = context.Process(target=fit, args=(tmp_path,))
         process.start()
         process.join(dice.uniform(0.0, 0.6))

@@ -33,15 +33,8 @@ def _peak(release, draws, cores=2):
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_draws():
-    release = census_like(4, full=True).release
-    _peak(release, 8)  # what is compiled and cached
-    few, many = (_peak(release, draws) for draws in (64, 640))
-    assert many < 1.02 * few
-
-
 @pytest.mark.parametrize(
-    ("leaves", "full", "cores"), [(100, False, 2), (50, True, 1), pytest.param(300, True, 2, marks=pytest.mark.slow)]
+    ("leaves", "full", "cores"), [(100, False, 2), (30, True, 1), pytest.param(300, True, 2, marks=pytest.mark.slow)]
 )
 def test_what_is_stated_is_what_a_release_like_the_census_takes(leaves, full, cores):
     """Within a quarter, with limits of sums and zeros (`full`, 30% of the cells can move) and without."""
@@ -51,10 +44,13 @@ def test_what_is_stated_is_what_a_release_like_the_census_takes(leaves, full, co
     assert 0.75 * stated < _peak(release, 16, cores) < 1.25 * stated
 
 
-def test_what_is_recorded_is_counted():
+def test_what_is_recorded_is_counted_and_memory_does_not_grow_with_draws():
     structure = _structure(census_like(4, full=False).release)
     budgets = [Budget.of(structure, _plan(1_000, quantiles=1), recorded) for recorded in (0, 1_000)]
     assert budgets[1].total - budgets[0].total == 3 * 1_000 * 2 * 1_000 * 8
     one = Budget.of(structure, _plan(1_000, cores=1, chains=4, quantiles=1), 0)
     assert one.kernel == budgets[0].kernel // 2
     assert one.cells > 1.9 * budgets[0].cells
+    release = census_like(4, full=True).release
+    _, few, many = (_peak(release, draws) for draws in (8, 64, 400))  # first what is compiled and cached
+    assert many < 1.02 * few

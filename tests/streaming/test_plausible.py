@@ -11,8 +11,6 @@ from tests.streaming.cases import FRAME
 
 parquet = pytest.importorskip("pyarrow.parquet")
 TREE = tree_of(FRAME, 1, levels_of(FRAME, 1, bdp.Margins(FRAME, ["county"]).parts))
-
-
 PLACES = [(0, 4), (0, 9), (1, 4), (1, 9)]
 
 
@@ -35,7 +33,7 @@ def test_tables_are_read_back_with_labels_and_groups(tmp_path):
     read = parquet.read_table(tmp_path / "tables.parquet")
     assert read.schema.metadata[b"bayesdp_seed"] == b"3"
     frame = read.to_pandas()
-    assert list(frame.columns) == ["table", "chain", "draw", "age", "tract", "race", "county", "count"]
+    assert list(frame.columns) == ["table", "chain", "draw", *FRAME.dims, "county", "count"]
     assert (frame["count"] > 0).all()
     back = np.zeros_like(tables)
     place = [frame[dim].map(labels.index) for dim, labels in zip(FRAME.dims, map(list, FRAME.labels), strict=True)]
@@ -46,25 +44,7 @@ def test_tables_are_read_back_with_labels_and_groups(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drawn", "tables.parquet"]
 
 
-def test_numbers_stay_numbers(tmp_path):
-    frame = bdp.Frame.of({"tract": [1, 2], "age": ["a", 5]})
-    tree = tree_of(frame, 0, levels_of(frame, 0, []))
-    _drawn(tmp_path, [np.array([[0, 3], [1, 0]])], tree, [(0, 0)])
-    write_tables(tmp_path / "t.parquet", tree, thinned(1, 1, 1), tmp_path, {}, overwrite=False)
-    read = parquet.read_table(tmp_path / "t.parquet").to_pandas()
-    assert read["tract"].tolist() == [1, 2]
-    assert read["age"].tolist() == ["5", "a"]
-
-
-def test_which_draws():
-    for tables, chains, draws in ((100, 2, 1000), (7, 3, 5), (3, 4, 10), (10, 2, 5)):
-        found = thinned(tables, chains, draws)
-        assert sum(map(len, found)) == tables
-        assert all(len(np.unique(own)) == len(own) and (0 <= own).all() and (own < draws).all() for own in found)
-        assert all(own[-1] == draws - 1 and np.ptp(np.diff(own, prepend=-1)) <= 1 for own in found if len(own))
-
-
-def test_a_file_is_not_replaced_unasked(tmp_path):
+def test_a_file_is_not_replaced_unasked_and_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "t.parquet"
     path.write_text("mine")
     assert check_tables(path, overwrite=True) == path
@@ -79,24 +59,33 @@ def test_a_file_is_not_replaced_unasked(tmp_path):
     _drawn(tmp_path / "drawn")
     _write(path, tmp_path / "drawn", overwrite=True)
     assert parquet.read_table(path).num_rows > 0
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[census\]', or leave out tables_path"):
+        check_tables(path, overwrite=True)
 
 
-@pytest.mark.parametrize("change", [-(10**6), 10**6])
-def test_a_table_that_is_none_is_refused(tmp_path, change):
-    _drawn(tmp_path)
+def test_a_table_that_is_none_is_refused_which_draws_are_tables_and_numbers_stay_numbers(tmp_path):
     file = tmp_path / table_name(1, 4)
-    with np.load(file) as arrays:
-        changed = {**arrays, "place": arrays["place"] + change}
-    np.savez(file, **changed)
-    with pytest.raises(ValueError, match=r"table-1-4\.npz' is damaged"):
-        _write(tmp_path / "t.parquet", tmp_path)
+    for change in (-(10**6), 10**6):
+        _drawn(tmp_path)
+        with np.load(file) as arrays:
+            changed = {**arrays, "place": arrays["place"] + change}
+        np.savez(file, **changed)
+        with pytest.raises(ValueError, match=r"table-1-4\.npz' is damaged"):
+            _write(tmp_path / "t.parquet", tmp_path)
     file.unlink()
     with pytest.raises(OSError, match=r"1 of 4 tables could not be written to"):
         _write(tmp_path / "t.parquet", tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install 'bayesdp\[census\]', or leave out tables_path"):
-        check_tables(tmp_path / "t.parquet", overwrite=False)
+    for tables, chains, draws in ((100, 2, 1000), (7, 3, 5), (3, 4, 10), (10, 2, 5)):
+        found = thinned(tables, chains, draws)
+        assert sum(map(len, found)) == tables
+        assert all(len(np.unique(own)) == len(own) and (0 <= own).all() and (own < draws).all() for own in found)
+        assert all(own[-1] == draws - 1 and np.ptp(np.diff(own, prepend=-1)) <= 1 for own in found if len(own))
+    frame = bdp.Frame.of({"tract": [1, 2], "age": ["a", 5]})
+    tree = tree_of(frame, 0, levels_of(frame, 0, []))
+    _drawn(tmp_path, [np.array([[0, 3], [1, 0]])], tree, [(0, 0)])
+    write_tables(tmp_path / "t.parquet", tree, thinned(1, 1, 1), tmp_path, {}, overwrite=False)
+    read = parquet.read_table(tmp_path / "t.parquet").to_pandas()
+    assert read["tract"].tolist() == [1, 2]
+    assert read["age"].tolist() == ["5", "a"]

@@ -1,7 +1,5 @@
 """Margins of every leaf that are precise beside noisy cells: `fit_hierarchy` finds all modes, or says what stands in the way."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np
@@ -16,8 +14,7 @@ from bayesdp.hierarchies.released import target_of
 from bayesdp.moves.moves import PRODUCT
 from tests.noisy_sums import noisy_sums
 
-PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)
-"""Sparse: three cells in four are 0."""
+PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)  # sparse: three cells in four are 0
 
 
 def _release(shape, keep):
@@ -39,7 +36,7 @@ def _fitted(shape, keep, draws=600):
     return float(tree["cells"]["rhat"].max()), tree["diagnostics"].attrs
 
 
-@pytest.mark.parametrize(("shape", "keep"), [((4, 5, 4, 3), 2), ((4, 8, 6), 1)], ids=["three margins", "two margins"])
+@pytest.mark.parametrize(("shape", "keep"), [((4, 5, 4, 3), 2), ((4, 8, 6), 1)])
 def test_chains_that_start_in_different_modes_agree(shape, keep):
     rhat, told = _fitted(shape, keep, draws=1200)
     assert rhat < 1.1
@@ -61,15 +58,12 @@ def test_without_the_moves_they_do_not_and_it_is_said(monkeypatch):
     assert told["verdict"] == "not converged"
 
 
-def test_four_margins_of_three_axes_are_kept_by_differences_along_all_four():
+def test_four_margins_of_three_axes_are_kept_by_differences_along_all_four_and_what_no_move_keeps_is_named(monkeypatch):
     """And across leaves, which keep what is published of all of them."""
     found = target_of(_release((2, 3, 3, 2, 2), 3), "negbin").moves_keeping
     assert 4 in found.meta[found.meta[:, 0] == PRODUCT, 1]
     _, told = _fitted((2, 3, 3, 2, 2), 3, draws=40)
     assert "no move" not in told["message"]
-
-
-def test_margins_that_no_move_keeps_are_named(monkeypatch):
     monkeypatch.setattr(target, "LARGEST", 0)
     _, told = _fitted((2, 3, 3, 2, 2), 3, draws=40)
     assert "a x b x c by leaf, a x b x d by leaf" in told["message"]

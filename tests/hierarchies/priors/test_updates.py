@@ -1,29 +1,23 @@
-"""One update of hyperparameters from exact draws of hyperparameters and table leaves their joint law as it is."""
-
-from __future__ import annotations
+"""One update of hyperparameters, and one of slice sampling, from exact draws leaves the law as it is; and what is drawn exactly."""
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import AreaAndCell, VaryingShares, simulate_counts
-from bayesdp.hierarchies.priors.base import free_cells
+from bayesdp.hierarchies.priors.base import draw_centre, draw_variance, free_cells, gamma_terms, gather, slice_draws
 from bayesdp.hierarchies.structure import levels_of, structure_of, tree_of
 from bayesdp.queries import SumPart
 from tests.hierarchies.cases import CASES
 
-REPLICATIONS = 1_200
-RATE = 1e-5
-"""False alarms of a test, shared by its comparisons."""
-
-
-def counties():
-    frame = Frame.of({"tract": list("abcd"), "age": ["y", "m", "o"], "county": ("tract", list("ABAB"))})
-    return tree_of(frame, 0, levels_of(frame, 0, [SumPart(frame, ("county",))]))
-
-
-TREES = {"counties": counties(), "structural zeros": structure_of(CASES["structural zeros"].target, "tract")}
+REPLICATIONS, RATE = 500, 1e-5  # false alarms of a test, shared by its comparisons
+FRAME = Frame.of({"tract": list("abcd"), "age": ["y", "m", "o"], "county": ("tract", list("ABAB"))})
+TREES = {
+    "counties": tree_of(FRAME, 0, levels_of(FRAME, 0, [SumPart(FRAME, ("county",))])),
+    "structural zeros": structure_of(CASES["structural zeros"].target, "tract"),
+}
 PRIORS = {
     "varying shares": VaryingShares(log_scale=2.0, scale_spread=1.0, log_shape=-0.5, spread=0.8),
     "by county": VaryingShares("county", log_scale=2.0, scale_spread=1.0, log_shape=-0.5, spread=0.8),
@@ -32,13 +26,11 @@ PRIORS = {
 UPDATES = {"varying shares": 1, "by county": 1, "area and cell": 2}
 """One is enough where all is drawn in one update; a wrong level of the areas shows after several."""
 
-POSITIVE = {"typical_scale", "scale_shape", "shape"}
-POSITIVE |= {f"{own}_variance" for own in ("shape", "within", "area", "cell")}
-
 
 def flat(hyper):
     """All hyperparameters in one row, positive ones as logarithms."""
-    return np.concatenate([np.reshape(np.log(own) if k in POSITIVE else own, -1) for k, own in sorted(hyper.items())])
+    positive = {name for name in hyper if name in ("typical_scale", "scale_shape") or name.endswith("_variance")}
+    return np.concatenate([np.reshape(np.log(own) if k in positive else own, -1) for k, own in sorted(hyper.items())])
 
 
 @pytest.mark.parametrize("tree", TREES)
@@ -73,16 +65,15 @@ def test_an_update_keeps_the_joint_law(name, tree):
 
 
 def _drawn(prior, tree, rng):
-    own = [prior.draw(tree, rng) for _ in range(4_000)]
+    own = [prior.draw(tree, rng) for _ in range(3_000)]
     assert {name: np.ndim(draw) for name, draw in own[0].items()} == {k: len(d) for k, d in prior.names.items()}
     return {name: np.array([draw[name] for draw in own]) for name in own[0]}
 
 
-def test_draws_of_hyperparameters_are_as_the_formula_says():
+def test_draws_of_hyperparameters_weights_and_terms_are_as_the_formulas_say():
     rng, tree = np.random.default_rng(2), TREES["counties"]
-    h = _drawn(
-        VaryingShares("county", log_scale=1.0, scale_spread=0.5, log_shape=-1.0, spread=0.7, within=0.4), tree, rng
-    )
+    shares = VaryingShares("county", log_scale=1.0, scale_spread=0.5, log_shape=-1.0, spread=0.7, within=0.4)
+    h = _drawn(shares, tree, rng)
     m, q, u = h["typical_scale"], h["scale_shape"], 1.0 / (1.0 + np.exp(-h["log_scale"]))
     uniform = {
         "m": stats.norm.cdf(np.log(m), 1.0, 0.5),
@@ -107,9 +98,6 @@ def test_draws_of_hyperparameters_are_as_the_formula_says():
     }
     for name, values in uniform.items():
         assert stats.kstest(values, "uniform").pvalue > RATE / len(uniform), name
-
-
-def test_weights_are_those_of_the_stated_models():
     tree, rng = TREES["counties"], np.random.default_rng(4)
     hyper = AreaAndCell().draw(tree, rng)
     theta, alpha = AreaAndCell().weights(tree, hyper)
@@ -122,3 +110,54 @@ def test_weights_are_those_of_the_stated_models():
     np.testing.assert_allclose(alpha, np.exp(hyper["log_shape"])[[0, 0, 1, 1]])
     b = np.exp(hyper["log_scale"])
     np.testing.assert_allclose(np.exp(theta), np.repeat(b / (1 + b), 3).reshape(4, 3))
+    rng, effects = np.random.default_rng(5), np.array([[0.3, 2.0], [1.5, -1.0], [0.2, 0.4]])
+
+    def compare(drawn, grid, *logs):
+        cumulated = np.cumsum(np.exp(sum(logs) - sum(logs).max()))
+        assert stats.kstest(np.interp(drawn, grid, cumulated / cumulated[-1]), "uniform").pvalue > 1e-6
+
+    drawn, grid = np.array([draw_centre(effects, 0.7, 0.5, 2.0, rng) for _ in range(4_000)]), np.linspace(-6, 6, 4_001)
+    for own, of_cell in zip(drawn.T, effects.T, strict=True):
+        logs = stats.norm.logpdf(of_cell[:, None], grid, np.sqrt(0.7)).sum(axis=0)
+        compare(own, grid, logs, stats.norm.logpdf(grid, 0.5, np.sqrt(2.0)))
+    drawn, grid = np.array([draw_variance(effects, 0.8, rng) for _ in range(4_000)]), np.linspace(1e-3, 60, 60_001)
+    logs = stats.norm.logpdf(effects.reshape(-1, 1), 0.0, np.sqrt(grid)).sum(axis=0)
+    compare(drawn, grid, logs, stats.invgamma.logpdf(grid, 3.0, scale=2 * 0.8**2))
+    # Against sums of log gamma functions, with counts on both sides of the limit.
+    rng = np.random.default_rng(6)
+    counts = rng.integers(0, 3, (30, 4)) * rng.integers(1, 40_000, (30, 4)) ** rng.integers(0, 2, (30, 4))
+    counts[:3, 0] = 15, 16, 17
+    free = rng.random(counts.shape) < 0.8
+    terms = gather(np.where(free, counts, 0), np.repeat([0, 4], 15), np.arange(4), 8)
+    which = np.arange(8)
+    for log_shape in (-9.0, -1.0, 3.0):
+        a = np.exp(log_shape)
+        cells = np.where(free, gammaln(counts + a) - gammaln(a), 0.0)
+        expected = np.concatenate([cells[:15].sum(axis=0), cells[15:].sum(axis=0)])
+        np.testing.assert_allclose(gamma_terms(np.full(8, log_shape), which, terms), expected, rtol=1e-10, atol=1e-9)
+
+
+DRAWS = 60_000
+
+
+def two_modes(x):
+    return np.log(0.8 * stats.norm.pdf(x, 0.0, 0.5) + 0.2 * stats.norm.pdf(x, 3.0, 0.3))
+
+
+def draws_of_two(rng):
+    return np.where(rng.random(DRAWS) < 0.8, rng.normal(0, 0.5, DRAWS), rng.normal(3, 0.3, DRAWS))
+
+
+@pytest.mark.parametrize("width", [0.4, 3.0])
+@pytest.mark.parametrize(
+    ("log_density", "draws"),
+    [(two_modes, draws_of_two), (stats.expon.logpdf, lambda rng: rng.exponential(size=DRAWS))],
+)
+def test_one_update_from_exact_draws(log_density, draws, width):
+    rng = np.random.default_rng(4)
+    start = draws(rng)
+    after = slice_draws(lambda value, _: log_density(value), start, np.full(DRAWS, width), rng)
+    assert np.mean(after != start) == 1.0
+    assert stats.ks_2samp(after, draws(rng)).pvalue > 1e-6
+    # Pairs are as likely as the reversed pairs.
+    assert stats.ks_2samp((start - after)[: DRAWS // 2], (after - start)[DRAWS // 2 :]).pvalue > 1e-6

@@ -1,7 +1,5 @@
 """Part by part, the posterior is that of the whole release in one: on real counts of two countries."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,45 +13,29 @@ from benchmarks.national_hierarchy import make_release, with_groups
 
 SHARED = Path(os.environ.get("BAYESDP_SHARED_DATA", Path(__file__).parents[4] / "shared/data"))
 CENSUS = SHARED / "census2010_us_counties.csv"
-DRAWS = 300
+pytestmark = pytest.mark.slow
 
 
-def _apart(release, level, query, of_part, **more):
-    """Differences of the means of cells, and of answers of a query of parts, in standard errors of both runs."""
+def _agreed(release, level, query, **more):
+    """A fit by parts, whose means and widths of cells and of answers of a query are those of the whole, in standard errors."""
     prior = FixedNegativeBinomial(mean=3_000.0, shape=0.5)
     parts, top = split(release, level)
-    found = bdp.fit_parts(
-        parts,
-        prior,
-        top=top,
-        record={"sums": query(top.frame)},
-        draws=DRAWS,
-        tune=60,
-        random_seed=1,
-        quiet=True,
-        **more,
-    )
-    one = bdp.fit_hierarchy(
-        release, prior, record={"sums": of_part(release.frame)}, draws=DRAWS, tune=60, random_seed=2, quiet=True
-    )
-    whole = one["cells"].to_dataset()
-    unit = release.frame.dims[0]
-    differences, widths, errors = [], [], []
+    run = {"draws": 300, "tune": 60, "quiet": True}
+    found = bdp.fit_parts(parts, prior, top=top, record={"sums": query(top.frame)}, random_seed=1, **run, **more)
+    one = bdp.fit_hierarchy(release, prior, record={"sums": query(release.frame)}, random_seed=2, **run)
+    whole, unit, apart = one["cells"].to_dataset(), release.frame.dims[0], []
     for label in parts:
         cells = found[f"parts/{label}/cells"].to_dataset()
         same = whole.sel({unit: cells[unit]})
         assert np.isfinite(cells["ess"]).mean() > 0.9
         error = np.sqrt(cells["sd"] ** 2 / cells["ess"] + same["sd"] ** 2 / same["ess"])
-        differences.append(((cells["mean"] - same["mean"]) / error).values.reshape(-1))
-        ratio = np.log(cells["sd"] / same["sd"])
-        widths.append(ratio.values.reshape(-1))
-        errors.append(np.sqrt(0.5 / cells["ess"] + 0.5 / same["ess"]).values.reshape(-1))
-    ratio, error = np.concatenate(widths), np.concatenate(errors)
+        ratio, of_ratio = np.log(cells["sd"] / same["sd"]), np.sqrt(0.5 / cells["ess"] + 0.5 / same["ess"])
+        apart.append([own.values.reshape(-1) for own in ((cells["mean"] - same["mean"]) / error, ratio, of_ratio)])
+    cells, ratio, error = np.concatenate(apart, axis=1)
     assert abs(np.nanmedian(ratio)) < 0.03
     assert (
         np.nanmax(np.abs(ratio / error)) < 6.0
     )  # draws of a normal law; those of squares mix faster than those of means
-    cells = np.concatenate(differences)
     sums, ours = found["posterior"]["sums"], one["posterior"]["sums"].transpose(*found["posterior"]["sums"].dims)
     ess = found["diagnostics"]["sums_ess_bulk"], one["diagnostics"]["sums_ess_bulk"]
     error = np.sqrt(sums.var(("chain", "draw")) / ess[0] + ours.var(("chain", "draw")) / ess[1])
@@ -61,26 +43,18 @@ def _apart(release, level, query, of_part, **more):
     wide = np.log(sums.std(("chain", "draw")) / ours.std(("chain", "draw"))) / np.sqrt(0.5 / ess[0] + 0.5 / ess[1])
     assert np.abs(wide).max() < 5.0
     apart = (sums.mean(("chain", "draw")) - ours.mean(("chain", "draw"))) / error
-    return cells[np.isfinite(cells)], apart.values.reshape(-1), found
-
-
-def _agree(cells, sums):
-    """Standard errors from estimated effective sizes are rough: five of them, and one and a quarter on the whole."""
+    # Standard errors from estimated effective sizes are rough: five of them, and one and a quarter on the whole.
+    cells = cells[np.isfinite(cells)]
     assert np.abs(cells).max() < 6.0
     assert np.sqrt(np.mean(cells**2)) < 1.25
-    assert np.abs(sums).max() < 5.0
+    assert np.abs(apart).max() < 5.0
+    return found
 
 
-@pytest.mark.slow
 def test_communes_of_morocco_region_by_region():
-    counts = bdp.datasets.morocco_communes()
-    truth = with_groups(counts, ["a", "b"], seed=1)
+    truth = with_groups(bdp.datasets.morocco_communes(), ["a", "b"], seed=1)
     release = make_release(truth, ["province", "region"], "region", rho=0.05)
-    cells, sums, found = _apart(
-        release, "region", lambda frame: bdp.Margins(frame, ["region", "group"]),
-        lambda frame: bdp.Margins(frame, ["region", "group"]),
-    )  # fmt: skip
-    _agree(cells, sums)
+    found = _agreed(release, "region", lambda frame: bdp.Margins(frame, ["region", "group"]))
     assert found.attrs["coupled"] == '["by_group"]'
     assert len(found["parts"].children) == 12
     parts, top = split(release, "region")
@@ -91,7 +65,6 @@ def test_communes_of_morocco_region_by_region():
     assert (share > 0.1).all(), share  # what is above the regions matters for the total
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not CENSUS.is_file(), reason="no file of the 2010 Census; BAYESDP_SHARED_DATA names its folder")
 def test_counties_of_the_united_states_state_by_state_on_a_cluster():
     distributed = pytest.importorskip("distributed")
@@ -101,9 +74,5 @@ def test_counties_of_the_united_states_state_by_state_on_a_cluster():
         distributed.LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
-        cells, sums, found = _apart(
-            release, "state", lambda frame: bdp.Margins(frame, ["group"]), lambda frame: bdp.Margins(frame, ["group"]),
-            client=client, phase=3,
-        )  # fmt: skip
-    _agree(cells, sums)
+        found = _agreed(release, "state", lambda frame: bdp.Margins(frame, ["group"]), client=client, phase=3)
     assert len(found["parts"].children) == 51

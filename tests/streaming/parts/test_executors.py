@@ -1,7 +1,5 @@
 """`bdp.fit_parts` in threads, in processes and wherever else an executor has them: the same draws, and a dead worker costs no run."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle
@@ -9,22 +7,17 @@ import signal
 import sys
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from unittest.mock import Mock
 
 import pytest
 
-from bayesdp.hierarchies import split
 from bayesdp.streaming import driver
-from tests.streaming.parts.cases import assert_same, country, fitted
+from tests.streaming.parts.cases import assert_same, fitted
 
 
 @pytest.fixture(scope="module")
-def cut():
-    return split(country(), "state")
-
-
-@pytest.fixture(scope="module")
-def alone(cut):
-    return fitted(cut, chains=2, cores=1)
+def alone():
+    return fitted(chains=2, cores=1)
 
 
 class Flaky(ThreadPoolExecutor):
@@ -45,25 +38,22 @@ class Flaky(ThreadPoolExecutor):
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_workers_that_die_cost_no_run_and_no_draw(cut, alone, folder, tmp_path):
+def test_workers_that_die_cost_no_run_and_no_draw(alone, folder, tmp_path):
     with Flaky(2) as executor:
-        assert_same(fitted(cut, chains=2, client=executor, folder=tmp_path if folder else None), alone)
+        assert_same(fitted(chains=2, client=executor, folder=tmp_path if folder else None), alone)
     assert executor.begun > 60
 
 
-def test_work_that_is_always_lost_is_given_up(cut):
-    class Gone(Executor):
-        def submit(self, *_):
-            raise OSError("a worker has died")
-
+def test_work_that_is_always_lost_is_given_up():
+    gone = type("Gone", (Executor,), {"submit": Mock(side_effect=OSError("a worker has died"))})
     with pytest.raises(RuntimeError, match="work for the part 'S' was lost 10 times"):
-        fitted(cut, chains=2, client=Gone())
+        fitted(chains=2, client=gone())
 
 
 @pytest.mark.system
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("folder", [False, True])
-def test_processes_that_are_killed_ten_times_cost_no_run_and_no_draw(cut, alone, folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("folder", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_processes_that_are_killed_ten_times_cost_no_run_and_no_draw(alone, folder, tmp_path, monkeypatch):
     killed, real = set(), driver.Runner.run
 
     def killing(self, *given):
@@ -77,6 +67,6 @@ def test_processes_that_are_killed_ten_times_cost_no_run_and_no_draw(cut, alone,
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["bayesdp.streaming.driver"])
     with ProcessPoolExecutor(2, context) as executor:
-        assert_same(fitted(cut, chains=2, client=executor, folder=tmp_path if folder else None), alone)
+        assert_same(fitted(chains=2, client=executor, folder=tmp_path if folder else None), alone)
     assert len(killed) == 10
     assert not list(tmp_path.glob(".*.tmp"))

@@ -1,7 +1,5 @@
 """Parts that move side by side have the joint posterior of all of them, against tables that are all listed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,15 +9,12 @@ from bayesdp.streaming.above import above, split_noise
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.comparison.variation import assert_close_in_variation
 from tests.noisy_sums import indices
-from tests.streaming.parts.cases import FRAME, PRIOR, country, posterior
+from tests.streaming.parts.cases import FRAME, PARTS, PRIOR, TOP, country, posterior
 
 pytestmark = pytest.mark.system
 
-RATE = 1e-5
-"""False alarms of each comparison."""
-
+RATE, STARTS = 1e-5, 3_000  # false alarms of each comparison
 BY_STATE = bdp.Margins(FRAME, ["state", "race"])
-STARTS = 3_000
 
 
 def _sums(release, query):
@@ -31,11 +26,9 @@ def _sums(release, query):
 
 def _after_one_phase(together, *, stale=False):
     """P-value of the sums of the states after one phase from exact draws, each part being drawn exactly given its z."""
-    release = country()
-    parts, top = split(release, "state")
-    noisy, _ = above(top, list(parts))
-    own = [_sums(part, bdp.Margins(part.frame, ["race"])) for part in parts.values()]
-    every, probability = _sums(release, BY_STATE)
+    noisy, _ = above(TOP, list(PARTS))
+    own = [_sums(part, bdp.Margins(part.frame, ["race"])) for part in PARTS.values()]
+    every, probability = _sums(country(), BY_STATE)
     number = {row.tobytes(): i for i, row in enumerate(every)}
     rng = np.random.default_rng(7)
     after = np.zeros(len(every))
@@ -63,26 +56,27 @@ def test_one_phase_from_exact_draws(together):
     assert together == 3 or _after_one_phase(together, stale=True) < 1e-8
 
 
-def _fitted(release):
-    """The fit, and its draws of the states' sums by race."""
+def _fitted(release, draws=1_500):
+    """A fit whose sums of states by race have the posterior; and its draws of these."""
     parts, top = split(release, "state")
     frame = bdp.Frame.of({"race": ["a", "b"], "state": ["S", "T", "U"]})
-    given = {"tune": 20, "phase": 1, "random_seed": 2, "quiet": True, "draws": 2000}
+    given = {"tune": 20, "phase": 1, "random_seed": 2, "quiet": True, "draws": draws}
     tree = bdp.fit_parts(parts, PRIOR, top=top, record=bdp.Identity(frame), **given)
-    return tree, tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state").values
+    drawn = tree["posterior"]["by_race_state"].transpose("chain", "draw", "race", "state").values
+    _compare(release, ["race", "state"], drawn, 0.4)
+    return tree, drawn
 
 
-def _index(release, query, values):
-    every, probability = _sums(release, query)
-    return indices(every, values.reshape(*values.shape[:2], -1)), probability
+def _compare(release, keep, values, largest):
+    every, probability = _sums(release, bdp.Margins(FRAME, keep))
+    index = indices(every, values.reshape(*values.shape[:2], -1))
+    assert_close_in_variation(index, probability, rate=RATE, largest=largest)
 
 
 def test_fit_parts_has_the_joint_posterior():
     release = country()
     tree, draws = _fitted(release)
-    by_race, states = bdp.Margins(FRAME, ["race"]), bdp.Margins(FRAME, ["race", "state"])
-    assert_close_in_variation(*_index(release, by_race, draws.sum(axis=3)), rate=RATE, largest=0.3)
-    assert_close_in_variation(*_index(release, states, draws), rate=RATE, largest=0.4)
+    _compare(release, ["race"], draws.sum(axis=3), 0.3)
     tables, probability = posterior(release)
     mean = np.tensordot(probability, tables, 1)
     sd = np.sqrt(np.tensordot(probability, (tables - mean) ** 2, 1))
@@ -96,7 +90,4 @@ def test_fit_parts_has_the_joint_posterior():
 def test_without_a_top_the_parts_are_independent():
     release = country(noise=((("county", "race"), 2.0), (("county",), 0.8), (("state", "race"), 1.5)))
     assert split(release, "state")[1] is None
-    tree, draws = _fitted(release)
-    states = bdp.Margins(FRAME, ["race", "state"])
-    assert_close_in_variation(*_index(release, states, draws), rate=RATE, largest=0.4)
-    assert tree.attrs["coupled"] == "[]"
+    assert _fitted(release)[0].attrs["coupled"] == "[]"
