@@ -27,10 +27,8 @@ _COMPILED = (
         f"bayesdp/{name}"
         for name in (
             "_numba.py",
-            "moves",
             "fibers",
             "lattices",
-            "polytopes",
             "noise",
             "distributions",
             "hierarchies",

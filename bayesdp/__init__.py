@@ -38,8 +38,6 @@ if TYPE_CHECKING:
         tables,
     )
     from bayesdp.calibration import design
-    from bayesdp.composition import Composition, check_law, compose, is_nested
-    from bayesdp.consistency import LawCheck, PostProcessedWarning
     from bayesdp.frames import Frame
     from bayesdp.hierarchies import gls
     from bayesdp.inference import (
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
     )
     from bayesdp.invariants import Invariants
     from bayesdp.measurements import suppressed, thresholded, top_coded
+    from bayesdp.measurements.consistency import LawCheck, PostProcessedWarning
     from bayesdp.mechanisms import (
         BoundaryInflatedLaplace,
         CorrelatedGaussian,
@@ -67,10 +66,11 @@ if TYPE_CHECKING:
         SemiNorm,
         TruncatedLaplace,
     )
+    from bayesdp.mechanisms.composition import Composition, check_law, compose, is_nested
+    from bayesdp.posterior import LawComparison, compare_laws, published_table, summary
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
     from bayesdp.streaming import fit_hierarchy, fit_parts
-    from bayesdp.summaries import LawComparison, compare_laws, published_table, summary
 
 __version__ = "0.1.0"
 
@@ -87,19 +87,19 @@ __all__ = [
 
 _HOMES: Final[Mapping[str, str]] = {
     "calibration": "design",
-    "composition": "Composition check_law compose is_nested",
-    "consistency": "LawCheck PostProcessedWarning",
     "frames": "Frame",
     "hierarchies": "gls",
     "inference": "ConfidentialCounts FlatCounts feasible_point observe sample set_release",
     "invariants": "Invariants",
     "mechanisms": "BoundaryInflatedLaplace CorrelatedGaussian ExtendedGaussian ExtendedLaplace KNorm LatticeGaussian LatticeLaplace "
     "ProjectedGaussian ProjectedLaplace SemiGaussian SemiKNorm SemiNorm TruncatedLaplace",
+    "mechanisms.composition": "Composition check_law compose is_nested",
     "measurements": "suppressed thresholded top_coded",
+    "measurements.consistency": "LawCheck PostProcessedWarning",
+    "posterior": "LawComparison compare_laws published_table summary",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
     "streaming": "fit_hierarchy fit_parts",
-    "summaries": "LawComparison compare_laws published_table summary",
 }
 """Module -> the public names that it defines."""
 
@@ -114,7 +114,7 @@ _SUBMODULES: Final = frozenset(__all__) - {*_HOME, "__version__"}
 # mechanisms of papers are imported when a file names them.
 for _purpose, _module, _function in (
     ("check what a release states", "bayesdp.mechanisms.stated", "check_stated"),
-    ("check a total", "bayesdp.composition.stated", "check_total"),
+    ("check a total", "bayesdp.mechanisms.composition.stated", "check_total"),
     ("make a dataset", "bayesdp.storage.netcdf", "to_dataset"),
     ("read a dataset", "bayesdp.storage.netcdf", "from_dataset"),
     ("write netCDF", "bayesdp.storage.netcdf", "write_netcdf"),

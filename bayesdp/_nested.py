@@ -12,7 +12,7 @@ A sum is a product of maps, one for each dimension, so a product move leaves it 
 in everything that the sum keeps of that block. Requiring this for every sum gives, for each dimension, a level of the nested
 partitions at which the two labels must agree: the *rule* of a family.
 
-That the families kept here generate every integer vector that changes no sum: `bayesdp.moves.basis.kernel_basis` consists of
+That the families kept here generate every integer vector that changes no sum: `bayesdp.fibers.moves.basis.kernel_basis` consists of
 products of differences on the dimensions D where the component is not a mean. Pick for each sum one dimension of D that it averages
 out; written out over the other dimensions, the vector is a signed sum of product moves whose blocks hold one picked dimension each.
 Families are only left out where another one generates their moves.

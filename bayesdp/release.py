@@ -16,7 +16,11 @@ from bayesdp import _text
 from bayesdp._text import printable
 from bayesdp._validate import boolean, choice, shown
 from bayesdp._wiring import connected
-from bayesdp.consistency import (
+from bayesdp.fibers import Fiber
+from bayesdp.frames import Frame
+from bayesdp.invariants import Invariants
+from bayesdp.measurements import Exact, Measured, described, held_back
+from bayesdp.measurements.consistency import (
     LawCheck,
     PostProcessedWarning,
     check_consistent,
@@ -26,10 +30,6 @@ from bayesdp.consistency import (
     law_check,
     warn_if_post_processed,
 )
-from bayesdp.fibers import Fiber
-from bayesdp.frames import Frame
-from bayesdp.invariants import Invariants
-from bayesdp.measurements import Exact, Measured, described, held_back
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.guarantee import KINDS
 
@@ -245,7 +245,7 @@ class Release:
         adding_up : {"refuse", "warn"}
             What to do with ten or more noisy sums that all add up exactly, although their noise is independent and the chance of it is
             below one in a million, or with perturbed counts of which all sums agree, where that is below one in a thousand
-            (`bayesdp.consistency.made_consistent`): such tables were made consistent after the noise was added,
+            (`bayesdp.measurements.consistency.made_consistent`): such tables were made consistent after the noise was added,
             or totals were computed from noisy cells. And with two measurements of the same sums that differ by more than their laws
             explain (below one in a million): they are of two times. "warn" takes them as they are, with a warning.
 
@@ -263,8 +263,8 @@ class Release:
         -----
         PostProcessedWarning
             If numbers with independent noise show that they were clipped, rounded or made consistent after the noise was
-            added, see `bayesdp.consistency.signs_of_post_processing`. Below one false alarm in a million; but numbers that
-            were changed may show no sign of it: ``Measured(..., postprocessing="clipped")`` says what is known, and refuses.
+            added, see `bayesdp.measurements.consistency.signs_of_post_processing`. Below one false alarm in a million; but numbers
+            that were changed may show no sign of it: ``Measured(..., postprocessing="clipped")`` says what is known, and refuses.
         """
         choice(adding_up, ("refuse", "warn"), "adding_up")
         release = Release(Frame.of(frame), tuple(measured), tuple(exact), mechanism, guarantee, simulated, about)

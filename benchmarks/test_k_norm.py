@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
-from bayesdp.polytopes.base import gauge_program
+from bayesdp.lattices.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
+from bayesdp.lattices.polytopes.base import gauge_program
 from bayesdp.queries import Margins
 
 _RATES: dict[tuple[int, int], float] = {}

@@ -11,9 +11,9 @@ from scipy.stats import logistic, poisson
 
 import bayesdp as bdp
 from bayesdp.calibration import verdict_of
-from bayesdp.composition._total import Part
 from bayesdp.distributions import distribution_of
 from bayesdp.mechanisms import base as mechanisms
+from bayesdp.mechanisms.composition._total import Part
 from bayesdp.noise import base as laws
 from bayesdp.noise.secure import draw_independent
 from bayesdp.plots.noise import noise_scale

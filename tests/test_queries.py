@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 import xarray as xr
 
-from bayesdp.consistency.exact import _of_table
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
+from bayesdp.measurements.consistency.exact import _of_table
 from bayesdp.queries import CellNames, Identity, LinearQuery, Margins, Query, Totals, cell_list
 from tests.refusals import refused
 

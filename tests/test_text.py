@@ -17,12 +17,12 @@ from bayesdp import _text, _validate, mechanisms, significance
 from bayesdp._text import aligned, csv_label, json_escaped, label_of_csv, printable, printable_lines, width
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
+from bayesdp.lattices.polytopes import SymmetricHull, sample_hull
 from bayesdp.mechanisms.base import laplace_scale, one_statement
 from bayesdp.mechanisms.real import grid_for
 from bayesdp.noise import NoiseLaw
 from bayesdp.noise.lattice.laws import l2_log_sum
 from bayesdp.papers import bounded_statistics, covariance_cone
-from bayesdp.polytopes import SymmetricHull, sample_hull
 from bayesdp.privacy import approximate_dp, mean_sensitivity
 from bayesdp.privacy.gaussian import mills
 from bayesdp.queries import Margins, Totals

@@ -14,17 +14,17 @@ import xarray as xr
 from bayesdp import _validate
 from bayesdp._arrays import Floats, Ints
 from bayesdp.calibration.quantities import of_draws, scalars
-from bayesdp.composition import loss_at_difference
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, FlatCountsRV
 from bayesdp.frames import Frame
 from bayesdp.inference import FlatCounts, observe
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import Mechanism
+from bayesdp.mechanisms.composition import loss_at_difference
 from bayesdp.privacy import DIFFERENCES, Difference
 from bayesdp.privacy.losses import Loss
+from bayesdp.privacy.sensitivities.kept import kept_differences
 from bayesdp.queries import Query
 from bayesdp.release import Release
-from bayesdp.sensitivities.kept import kept_differences
 
 type Releases = tuple[Release, ...]
 """What one candidate publishes of one table: at least one release, with independent noise."""

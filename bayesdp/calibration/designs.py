@@ -22,7 +22,7 @@ from bayesdp.calibration.coverage import row_of, summary_of
 from bayesdp.calibration.fits import Fits, fit_many
 from bayesdp.frames import Frame
 from bayesdp.mechanisms.base import confidential_counts
-from bayesdp.posterior import converged_of
+from bayesdp.storage.posteriors import converged_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

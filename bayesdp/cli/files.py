@@ -58,7 +58,7 @@ def need_counts(release: Release, remedy: str) -> None:
 
 def read_releases(paths: Sequence[str]) -> Release:
     """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
-    from bayesdp.composition import as_one
+    from bayesdp.mechanisms.composition import as_one
 
     places = [Path(path).resolve() for path in paths]
     for i, path in enumerate(paths):
@@ -72,7 +72,7 @@ def read_releases(paths: Sequence[str]) -> Release:
 
 def read_posterior(path: str) -> tuple[xr.DataTree, Release]:
     """Read a posterior saved by ``bayesdp fit``, with the release of its first table; several releases are put together."""
-    from bayesdp.composition import as_one
+    from bayesdp.mechanisms.composition import as_one
     from bayesdp.posterior import check_posterior, releases_of_tables
     from bayesdp.storage import read_draws
     from bayesdp.storage.guarded import cell_limit, damaged

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
     from bayesdp.cli.errors import announce, say
     from bayesdp.cli.files import check_release_path, write_release
-    from bayesdp.consistency import PostProcessedWarning, signs_of_post_processing
+    from bayesdp.measurements.consistency import PostProcessedWarning, signs_of_post_processing
     from bayesdp.release import Release
 
     check_release_path(args.output, force=args.force)

@@ -19,8 +19,8 @@ from bayesdp.cli.arguments import (
 from bayesdp.cli.errors import ADVICE, announce, show, status_of
 
 if TYPE_CHECKING:
+    from bayesdp.posterior import Answers
     from bayesdp.queries import Query
-    from bayesdp.summaries import Answers
 
 _SUMMARY_TEXT = """\
 For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the
@@ -51,8 +51,7 @@ def summarise(args: argparse.Namespace) -> int:
     from bayesdp._validate import nearest, probability
     from bayesdp.cli.files import read_posterior
     from bayesdp.measurements import described
-    from bayesdp.posterior import PosteriorModel, SummarisedPosterior
-    from bayesdp.summaries import summarise_table, summarise_variable
+    from bayesdp.posterior import PosteriorModel, SummarisedPosterior, summarise_table, summarise_variable
 
     probability(args.prob, "--prob")
     tree, release = read_posterior(args.posterior)

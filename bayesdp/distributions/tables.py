@@ -47,6 +47,7 @@ from bayesdp.distributions.registry import (
     scale,
 )
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.polytopes import Hull, SensitivityHull
 from bayesdp.noise.lattice.laws import LatticeLaw
 from bayesdp.noise.polytope import HullLaw
 from bayesdp.noise.subspace.laws import CoordinateLaw
@@ -59,7 +60,6 @@ from bayesdp.noise.subspace.projected_laplace import (
     rows_of_cells,
 )
 from bayesdp.noise.tables import TableLaw, norm_of
-from bayesdp.polytopes import Hull, SensitivityHull
 
 _ENTRIES = 4_000_000
 """Largest dense matrix, dimensions times cells, that is put into a graph."""

@@ -43,8 +43,8 @@ from bayesdp.fibers.kernel.state import (
     occupied_moves_of,
 )
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.fibers.moves.moves import SUMS
 from bayesdp.fibers.target import Target
-from bayesdp.moves.moves import SUMS
 
 _FIRST, _LAST, _TIMES, _GAP, _DIFFERING = 0.1, 12.0, 120, 3.0, 0.25
 """The first and the last price, after how many steps this is reached, how many of it an answer costs that is in a gap, and one

@@ -19,11 +19,11 @@ from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import exact_total, finite_array
 from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
+from bayesdp.fibers.moves.moves import Moves, Preserved, moves_for
 from bayesdp.fibers.system import System, cells_of, conflict, is_two_way, two_way_margins
 from bayesdp.fibers.windows import Gaps
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
-from bayesdp.moves.moves import Moves, Preserved, moves_for
 from bayesdp.queries import LinearQuery, MatrixPart, Query, cell_list
 
 _IN_USE: WeakValueDictionary[tuple[Any, ...], Fiber] = WeakValueDictionary()

@@ -44,9 +44,9 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
     set_prior,
 )
+from bayesdp.fibers.moves.moves import Moves, Preserved, has_families, moves_keeping
 from bayesdp.fibers.windows import Gaps, NoiseTerm, bent, without_infinities
 from bayesdp.invariants import Invariants, row_keys
-from bayesdp.moves.moves import Moves, Preserved, has_families, moves_keeping
 from bayesdp.queries import LinearQuery, Query, SumPart
 from bayesdp.queries.query import Part
 

@@ -20,12 +20,12 @@ from scipy.special import ndtri
 from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp._validate import probability
-from bayesdp.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.released import Sums, axes_of, codes_of, is_product, level_data, noisy_answers
 from bayesdp.hierarchies.structure import NoStructure, Tree, leaf_axes, levels_of, same_partition, sum_parts, tree_of
 from bayesdp.hierarchies.two_pass import Axis, LevelEstimate, Unidentified, tree_estimate
 from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements.consistency import FALSE_ALARMS, determined_answers
 from bayesdp.queries import MatrixPart, Query, SumPart
 from bayesdp.release import Release
 

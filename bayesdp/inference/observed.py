@@ -13,10 +13,10 @@ import pytensor.tensor as pt
 from pytensor.raise_op import CheckAndRaise
 
 from bayesdp._arrays import Floats
-from bayesdp.consistency import CountedOnceWarning, counted_once
 from bayesdp.distributions.confidential_counts import answers
 from bayesdp.distributions.registry import add_likelihood, is_discrete
 from bayesdp.measurements import Measured
+from bayesdp.measurements.consistency import CountedOnceWarning, counted_once
 from bayesdp.release import Release
 
 

@@ -11,8 +11,6 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
-from bayesdp.composition import joint_release
-from bayesdp.consistency import warn_of_law
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
@@ -29,6 +27,8 @@ from bayesdp.inference.observed import (
     shape_of,
 )
 from bayesdp.measurements import Exact, Measured, described
+from bayesdp.measurements.consistency import warn_of_law
+from bayesdp.mechanisms.composition import joint_release
 from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.base import shared_laws
 from bayesdp.release import Release

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
+from bayesdp.fibers.moves.basis import integer_kernel, kernel_basis
+from bayesdp.fibers.moves.moves import Moves, moves_for
 from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for
-from bayesdp.moves.basis import integer_kernel, kernel_basis
-from bayesdp.moves.moves import Moves, moves_for
 
 __all__ = [
     "DEFAULT_SWEEPS", "Moves", "Sampler", "integer_kernel", "kernel_basis", "moves_for", "sample_noise", "sampler_for",

@@ -36,10 +36,10 @@ from scipy.special import gammaln, logsumexp
 
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb, seed_state, uniform
+from bayesdp.fibers.moves.basis import leading_signs
 from bayesdp.invariants import echelon_pivots
 from bayesdp.lattices.integers import discrete_laplace, geometric, spare_bits, uniform_below
 from bayesdp.lattices.parts import General
-from bayesdp.moves.basis import leading_signs
 
 _SPARSE = 4096
 """Above this many places a bar, bars are sorted instead of being marked in a bit map that is then read through."""

@@ -37,9 +37,9 @@ import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import exponential, nb, seed_state, uniform
+from bayesdp.fibers.moves.basis import integer_kernel, kernel_basis
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
-from bayesdp.moves.basis import integer_kernel, kernel_basis
 
 _REDUCED_CELLS = 250  # general parts with more cells get no LLL-reduced basis: it would take minutes
 _DENSE = 1500  # other triangles with more rows are not computed: they are dense

@@ -12,8 +12,8 @@ import numpy as np
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._nested import NestedSums
 from bayesdp._numba import exponential, nb, next_word, uniform
+from bayesdp.fibers.moves.basis import kernel_basis
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import kernel_basis
 
 
 @nb.njit(cache=True, error_model="numpy")

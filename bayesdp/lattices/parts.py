@@ -25,8 +25,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from bayesdp._arrays import Ints
+from bayesdp.fibers.moves.basis import integer_kernel, leading_signs
 from bayesdp.invariants import Invariants
-from bayesdp.moves.basis import integer_kernel, leading_signs
 from bayesdp.queries import SumPart
 
 type Part = Line | Table | General

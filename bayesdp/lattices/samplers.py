@@ -31,6 +31,8 @@ from bayesdp.fibers.kernel.state import (
     set_laplace,
 )
 from bayesdp.fibers.kernel.sweep import sweep
+from bayesdp.fibers.moves.basis import kernel_basis
+from bayesdp.fibers.moves.moves import Moves, moves_for
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.fixed_sum import draw_fixed_sums, draw_groups, exchangeable_groups, groups_acceptance
 from bayesdp.lattices.gram_schmidt import (
@@ -43,8 +45,6 @@ from bayesdp.lattices.gram_schmidt import (
 from bayesdp.lattices.integers import discrete_gaussian
 from bayesdp.lattices.parts import General, Line, Table, lattice_parts
 from bayesdp.lattices.two_way import draw_three_way, draw_two_way, three_way_acceptance, two_way, two_way_acceptance
-from bayesdp.moves.basis import kernel_basis
-from bayesdp.moves.moves import Moves, moves_for
 
 type Draw = Callable[[np.random.Generator, int], Ints]
 """From a generator and a number of draws to an array, shape (draws, ...)."""

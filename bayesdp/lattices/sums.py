@@ -54,10 +54,10 @@ from flint import fmpq_mat, fmpz_mat, fmpz_poly
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb
+from bayesdp.fibers.moves.basis import integer_kernel, leading_signs
 from bayesdp.invariants import Invariants, echelon_pivots
 from bayesdp.lattices.fixed_sum import both_sides, log_sum_exp, log_weights
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
-from bayesdp.moves.basis import integer_kernel, leading_signs
 
 _NUMBERS = 30_000_000  # sums times sizes that are held at most
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesdp import noise, polytopes
+from bayesdp import noise
 from bayesdp._arrays import Floats
 from bayesdp._validate import positive_integer
-from bayesdp.lattices import Sampler
+from bayesdp.lattices import Sampler, polytopes
 from bayesdp.mechanisms.base import PureStatement
 from bayesdp.mechanisms.protects import FittedToNeighbours, SemiAdjacentAnswers
 from bayesdp.mechanisms.real import RealNoise

@@ -29,16 +29,16 @@ from bayesdp.privacy import (
     query_sensitivity,
 )
 from bayesdp.privacy.losses import Loss, LossAt
+from bayesdp.privacy.sensitivities.adjacency import Features
+from bayesdp.privacy.sensitivities.differences import NEIGHBOURS, DifferenceLength
+from bayesdp.privacy.sensitivities.kept import difference_lengths
+from bayesdp.privacy.sensitivities.norms import DifferenceNorm, determine_the_same
+from bayesdp.privacy.sensitivities.semi_adjacent import Cliques, semi_adjacency
+from bayesdp.privacy.sensitivities.space import CONVENTIONS
 from bayesdp.privacy.words import Neighbours, SemiAdjacent, SemiAdjacentWithin, Statement
 from bayesdp.queries import Query, shown_unit
 from bayesdp.queries.query import checked_query
 from bayesdp.release import Exact
-from bayesdp.sensitivities.adjacency import Features
-from bayesdp.sensitivities.differences import NEIGHBOURS, DifferenceLength
-from bayesdp.sensitivities.kept import difference_lengths
-from bayesdp.sensitivities.norms import DifferenceNorm, determine_the_same
-from bayesdp.sensitivities.semi_adjacent import Cliques, semi_adjacency
-from bayesdp.sensitivities.space import CONVENTIONS
 
 
 @dataclass(frozen=True)

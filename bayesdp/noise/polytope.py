@@ -14,8 +14,15 @@ from bayesdp import _validate
 from bayesdp._arrays import Floats
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
+from bayesdp.lattices.polytopes import (
+    Hull,
+    SensitivityHull,
+    SymmetricHull,
+    choose_hull_sampler,
+    sample_hull,
+    sensitivity_hull,
+)
 from bayesdp.noise.subspace.laws import CoordinateLaw, SubspaceLaw
-from bayesdp.polytopes import Hull, SensitivityHull, SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 
 
 @lru_cache(maxsize=8)
@@ -49,7 +56,7 @@ class HullLaw(SubspaceLaw):
         return invariants.dimension * xp.log(scale) - constant - scale * measured
 
     def sampler(self, invariants: Invariants) -> Sampler:
-        """How noise is drawn, before any is, exactly or by hit-and-run: see `bayesdp.polytopes.choose_hull_sampler`."""
+        """How noise is drawn, before any is, exactly or by hit-and-run: see `bayesdp.lattices.polytopes.choose_hull_sampler`."""
         return choose_hull_sampler(self.ball(invariants), invariants)
 
     def noise(self, rng: np.random.Generator, count: int, invariants: Invariants) -> Floats:
@@ -89,7 +96,7 @@ class KNorm(HullLaw, CoordinateLaw):
     --------
     bayesdp.distributions.KNorm : the same law as a PyMC distribution.
     bayesdp.KNorm : the mechanism that adds this noise; it takes privacy parameters.
-    bayesdp.polytopes : norms, volumes and samplers.
+    bayesdp.lattices.polytopes : norms, volumes and samplers.
 
     References
     ----------
@@ -158,7 +165,7 @@ class SemiKNorm(HullLaw):
 
     K is the hull of all integer tables z with ``A z = 0`` and ``||z||_1 <= 2 adjacency``: of all that so many records can
     change without changing an invariant. Tables that differ by one of these are told apart with a loss of at most epsilon.
-    The adjacency and the invariants fix K (`bayesdp.polytopes.SensitivityHull`): a file needs no list of vertices, which for
+    The adjacency and the invariants fix K (`bayesdp.lattices.polytopes.SensitivityHull`): a file needs no list of vertices, which for
     three records and a 10 x 10 table has 88,425 pairs.
 
     Parameters

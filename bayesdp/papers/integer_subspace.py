@@ -38,10 +38,10 @@ from scipy.special import betaincinv
 from bayesdp import _validate
 from bayesdp._arrays import Floats, Ints, Words
 from bayesdp._numba import nb, seed_state, uniform
+from bayesdp.fibers.moves.basis import kernel_basis
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.gram_schmidt import centred_gaussian, mass_ratio
 from bayesdp.mechanisms.integers import LatticeGaussian, LatticeLaplace
-from bayesdp.moves.basis import kernel_basis
 from bayesdp.privacy import gaussian_rho, rho_to_epsilon
 
 __all__ = ["Certificate", "certify"]

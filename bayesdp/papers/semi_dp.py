@@ -39,12 +39,8 @@ from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.gaussian import rho_to_epsilon
 from bayesdp.privacy.guarantee import group_loss
 from bayesdp.privacy.semi_guarantees import SemiGuarantee, fixes_total, follows
-from bayesdp.privacy.tradeoffs.base import TradeOff
-from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
-from bayesdp.privacy.words import SemiAdjacent, Statement
-from bayesdp.queries import Query, Totals
-from bayesdp.sensitivities.adjacency import Features, conforming_pairs, record_distance
-from bayesdp.sensitivities.semi_adjacent import (
+from bayesdp.privacy.sensitivities.adjacency import Features, conforming_pairs, record_distance
+from bayesdp.privacy.sensitivities.semi_adjacent import (
     IMPOSSIBLE,
     Cliques,
     SemiAdjacency,
@@ -52,6 +48,10 @@ from bayesdp.sensitivities.semi_adjacent import (
     listed_tables,
     semi_adjacency,
 )
+from bayesdp.privacy.tradeoffs.base import TradeOff
+from bayesdp.privacy.tradeoffs.laws import GaussianTradeOff, approximate_dp
+from bayesdp.privacy.words import SemiAdjacent, Statement
+from bayesdp.queries import Query, Totals
 
 __all__ = [
     "CensusQuery", "CensusRow", "Comparison", "PrivateTest", "SemiProjectedMechanism", "SideInformation", "census_analysis",

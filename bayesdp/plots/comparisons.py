@@ -19,9 +19,9 @@ from bayesdp._text import printable
 from bayesdp.calibration.designs import Design
 from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict, band
-from bayesdp.consistency import LawCheck
+from bayesdp.measurements.consistency import LawCheck
 from bayesdp.plots.style import COLOURS, MARKERS, PALETTE, figure, panels, percent, plain, rows_of, style
-from bayesdp.summaries.law_comparison import LawComparison
+from bayesdp.posterior.law_comparison import LawComparison
 
 _MARKED = COLOURS["release"]
 

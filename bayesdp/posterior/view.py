@@ -16,10 +16,12 @@ import xarray as xr
 from bayesdp import _text
 from bayesdp._arrays import Floats, Mask
 from bayesdp._validate import probability, shown
-from bayesdp.composition import as_one
-from bayesdp.consistency import determined_answers
 from bayesdp.fibers import Fiber
-from bayesdp.posterior.groups import (
+from bayesdp.measurements.consistency import determined_answers
+from bayesdp.mechanisms.composition import as_one
+from bayesdp.queries import Identity, Query, rows_of
+from bayesdp.release import Exact, Measured, Release
+from bayesdp.storage.posteriors import (
     CELLS,
     check_posterior,
     converged_of,
@@ -31,8 +33,6 @@ from bayesdp.posterior.groups import (
     tables_of_posterior,
     without_rounding_errors,
 )
-from bayesdp.queries import Identity, Query, rows_of
-from bayesdp.release import Exact, Measured, Release
 
 _COLUMNS_AT_ONCE = 512
 """About as many quantities are summarised at a time, so that a large table needs no second copy of its draws."""

@@ -37,6 +37,15 @@ from bayesdp.privacy.gaussian import (
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.losses import split_budget
+from bayesdp.privacy.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.privacy.sensitivities.statistics import (
+    Sensitivity,
+    covariance_sensitivity,
+    mean_sensitivity,
+    moment_sums_sensitivity,
+    proportion_sensitivity,
+    variance_sensitivity,
+)
 from bayesdp.privacy.smooth import smooth_gaussian_delta, smooth_loss
 from bayesdp.privacy.tradeoffs.base import TradeOff, composition_first, semi_first, tensor_product
 from bayesdp.privacy.tradeoffs.laws import (
@@ -49,22 +58,13 @@ from bayesdp.privacy.tradeoffs.laws import (
 )
 from bayesdp.privacy.tradeoffs.profile import tradeoff_delta, tradeoff_epsilon
 from bayesdp.privacy.words import EXACT_SAMPLER, PairLoss, SamplerStatement, gaussian_pairs, pure_pairs
-from bayesdp.sensitivities.differences import DIFFERENCES, Difference
-from bayesdp.sensitivities.statistics import (
-    Sensitivity,
-    covariance_sensitivity,
-    mean_sensitivity,
-    moment_sums_sensitivity,
-    proportion_sensitivity,
-    variance_sensitivity,
-)
 
 if TYPE_CHECKING:
     from bayesdp.privacy.semi_guarantees import SemiGuarantee
-    from bayesdp.sensitivities.adjacency import conforming_pairs, record_distance
-    from bayesdp.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
-    from bayesdp.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
-    from bayesdp.sensitivities.space import Inclusions, SensitivitySpace, inclusions
+    from bayesdp.privacy.sensitivities.adjacency import conforming_pairs, record_distance
+    from bayesdp.privacy.sensitivities.queries import neighbour_differences, projected_sensitivity, query_sensitivity
+    from bayesdp.privacy.sensitivities.semi_adjacent import SemiAdjacency, semi_adjacency
+    from bayesdp.privacy.sensitivities.space import Inclusions, SensitivitySpace, inclusions
 
 __all__ = [
     "DIFFERENCES", "EXACT_SAMPLER", "FLOATING_POINT_CAVEAT", "CanonicalNoise", "Difference", "Factorization", "Guarantee",
@@ -83,10 +83,10 @@ __all__ = [
 
 _MODULES = {
     "privacy.semi_guarantees": ("SemiGuarantee",),
-    "sensitivities.adjacency": ("conforming_pairs", "record_distance"),
-    "sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
-    "sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
-    "sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),
+    "privacy.sensitivities.adjacency": ("conforming_pairs", "record_distance"),
+    "privacy.sensitivities.queries": ("neighbour_differences", "projected_sensitivity", "query_sensitivity"),
+    "privacy.sensitivities.semi_adjacent": ("SemiAdjacency", "semi_adjacency"),
+    "privacy.sensitivities.space": ("Inclusions", "SensitivitySpace", "inclusions"),
 }
 _TABLES = {name: module for module, names in _MODULES.items() for name in names}
 """Public names of modules that need tables, queries and invariants, and where they are."""

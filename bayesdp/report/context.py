@@ -12,11 +12,10 @@ from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.plots.noise import NoiseScale, noise_scale
 from bayesdp.plots.style import percent
-from bayesdp.posterior import Posterior, PosteriorModel, Summary
+from bayesdp.posterior import LawComparison, Posterior, PosteriorModel, Summary, totals_of
 from bayesdp.queries import Query
 from bayesdp.report.html import Html, items
 from bayesdp.report.tables import plural
-from bayesdp.summaries import LawComparison, totals_of
 
 
 @dataclass(frozen=True, eq=False)

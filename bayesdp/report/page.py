@@ -16,14 +16,13 @@ from bayesdp._validate import probability
 from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
-from bayesdp.posterior import PosteriorModel
+from bayesdp.posterior import LawComparison, PosteriorModel
 from bayesdp.queries import Query
 from bayesdp.report import methods, published, reliability, results
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, boxed, element, embedded, items, joined, paragraph
 from bayesdp.report.tables import ABSENT, Column, Table, facts, numeric, plural, spread
 from bayesdp.storage import check_output, write_text
-from bayesdp.summaries import LawComparison
 
 STYLE = """
 :root { color-scheme: light; --ink: #1a1a1a; --soft: #555; --line: #d5d5d5; --ground: #f6f7f9; --accent: #0072b2; }

@@ -8,13 +8,13 @@ import numpy as np
 
 from bayesdp._arrays import Floats
 from bayesdp._text import printable
-from bayesdp.composition import LOSS_UNKNOWN, check_law
 from bayesdp.fibers import Fiber
 from bayesdp.measurements import SIGNS, Exact, described, held_back
+from bayesdp.mechanisms.composition import LOSS_UNKNOWN, check_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
 from bayesdp.plots import law_comparison
 from bayesdp.plots.noise import NoiseScale, draw_noise_law
-from bayesdp.posterior import SummarisedPosterior, flat
+from bayesdp.posterior import LawComparison, SummarisedPosterior, flat
 from bayesdp.privacy.guarantee import KINDS
 from bayesdp.queries import Query, answer_labels
 from bayesdp.release import Measured, Release
@@ -33,7 +33,6 @@ from bayesdp.report.tables import (
     significant,
     spread,
 )
-from bayesdp.summaries import LawComparison
 
 _LISTED = 12
 """Largest number of exact values that are written out; more are in the table of totals only."""

@@ -14,6 +14,7 @@ from bayesdp._arrays import Floats, Ints
 from bayesdp.plots import heatmaps, intervals
 from bayesdp.plots.style import percent
 from bayesdp.posterior import PosteriorModel, SummarisedPosterior, Summary, summarise_draws
+from bayesdp.posterior.summaries import answers_to_part
 from bayesdp.queries import Margins, Query, SumPart, answer_labels
 from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, embedded, items, joined, label, paragraph
@@ -34,7 +35,6 @@ from bayesdp.report.tables import (
 from bayesdp.significance import posterior_odds_ratio
 from bayesdp.significance.corners import is_two_by_two, noisy_corner, pvalue_limits
 from bayesdp.significance.posterior import Interval, PosteriorOddsRatio
-from bayesdp.summaries.frame import answers_to_part
 
 _FEW = 8
 """Largest number of answers that are all written out; of more, the `_LARGEST` largest."""

@@ -20,11 +20,11 @@ from scipy.special import gammaincc
 from bayesdp import noise as laws
 from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
-from bayesdp.composition import joint_release
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms.canonical import place_of
+from bayesdp.mechanisms.composition import joint_release
 from bayesdp.privacy.canonical import GaussianNoise, Tulap
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import ApproximateTradeOff, GaussianTradeOff, approximate_dp, gaussian_dp

@@ -14,10 +14,10 @@ from bayesdp import _validate
 from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
 from bayesdp.frames import Frame
-from bayesdp.posterior import releases_of_tables
 from bayesdp.significance._families import Hypergeometric, checked_null, documented_test
 from bayesdp.significance.corners import corner_position, family_of
 from bayesdp.significance.odds_ratio import OddsRatioResult, odds_ratio_test_from_release
+from bayesdp.storage.posteriors import releases_of_tables
 
 
 class Interval(NamedTuple):

@@ -23,8 +23,8 @@ from bayesdp.distributions.tables import ProjectedLaplaceGivenRowsRV, RowSpaceNo
 from bayesdp.fibers.chain import LEAST_MOVES
 from bayesdp.fibers.kernel.state import FLAT, set_counts
 from bayesdp.fibers.kernel.sweep import move_once, sweep, take_back
+from bayesdp.fibers.moves.moves import moves_for
 from bayesdp.lattices.samplers import noise_state, set_law
-from bayesdp.moves.moves import moves_for
 from bayesdp.noise import UnknownPerturbation
 from bayesdp.noise.subspace import projected_laplace
 from bayesdp.steps.base import (

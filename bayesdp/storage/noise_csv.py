@@ -17,9 +17,9 @@ from bayesdp import _text
 from bayesdp._arrays import Mask
 from bayesdp._text import csv_label, printable
 from bayesdp._validate import nearest, shown
-from bayesdp.consistency import warn_if_post_processed
 from bayesdp.frames import Frame
 from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements.consistency import warn_if_post_processed
 from bayesdp.measurements.parts import refused
 from bayesdp.queries import Query, SumPart
 from bayesdp.release import Release

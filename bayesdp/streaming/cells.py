@@ -21,8 +21,8 @@ from bayesdp._numba import nb
 from bayesdp._validate import shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import Tree
-from bayesdp.posterior import CELLS
 from bayesdp.queries import MatrixPart, Query, SumPart
+from bayesdp.storage.posteriors import CELLS
 
 
 @nb.njit(cache=True, nogil=True, inline="always")

@@ -24,8 +24,8 @@ from bayesdp._arrays import Ints, Mask
 from bayesdp._interrupts import deferred
 from bayesdp._numba import dispensable_caches
 from bayesdp._text import printable
-from bayesdp.consistency import unmoved
 from bayesdp.inference.runs.running import dask_executor
+from bayesdp.measurements.consistency import unmoved
 from bayesdp.queries import Query
 from bayesdp.storage import journal as journals
 from bayesdp.streaming.above import SUMS, NoisyAbove, split_noise

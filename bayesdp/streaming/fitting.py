@@ -17,7 +17,6 @@ import xarray as xr
 import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
 from bayesdp._validate import choice, generator_of, positive_integer, probability, shown
-from bayesdp.consistency import warn_of_law
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import NoStructure
@@ -26,6 +25,7 @@ from bayesdp.inference.interrupt import attach_draws, note_run
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.inference.sampling import tell_verdict
+from bayesdp.measurements.consistency import warn_of_law
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws

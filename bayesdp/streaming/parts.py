@@ -15,12 +15,12 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._validate import positive_integer, shown
-from bayesdp.consistency import PostProcessedWarning
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.inference.sampling import tell_verdict
+from bayesdp.measurements.consistency import PostProcessedWarning
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws

@@ -15,7 +15,6 @@ from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
 from bayesdp._text import printable
-from bayesdp.consistency import unseen_tables
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, compare_entries, entries_of, several_modes
@@ -29,10 +28,11 @@ from bayesdp.inference.diagnostics import (
     verdict_of,
     with_modes,
 )
-from bayesdp.posterior import CELLS
+from bayesdp.measurements.consistency import unseen_tables
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.journal import Arrays
+from bayesdp.storage.posteriors import CELLS
 from bayesdp.streaming.above import SUMS, NoisyAbove
 from bayesdp.streaming.cells import Pooled, batching, pooled
 from bayesdp.streaming.chains import Chain, longest_together

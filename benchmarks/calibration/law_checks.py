@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp import noise
-from bayesdp.consistency import law_check
 from bayesdp.measurements import Exact, Measured
+from bayesdp.measurements.consistency import law_check
 from bayesdp.noise import NoiseLaw
 from bayesdp.queries import Identity, Margins, Totals
 from bayesdp.storage import write_text

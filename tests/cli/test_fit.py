@@ -18,8 +18,8 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp._chains import chain_statistics
 from bayesdp.cli.files import warn_of_open_caches
-from bayesdp.composition import as_one
 from bayesdp.inference.interrupt import StopOnCtrlC
+from bayesdp.mechanisms.composition import as_one
 from bayesdp.posterior import releases_of_tables
 from tests.cli.conftest import failed, posterior, started
 

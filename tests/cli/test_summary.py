@@ -10,8 +10,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
-from bayesdp.posterior import Posterior
-from bayesdp.summaries import summarise_table
+from bayesdp.posterior import Posterior, summarise_table
 from tests.cli.conftest import failed
 
 TABLE = {"county": ["Adams", "Cook", "Lake"], "state": ("county", ["IL", "IL", "IN"])}

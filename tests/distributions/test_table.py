@@ -13,10 +13,10 @@ from bayesdp import distributions as d
 from bayesdp import noise
 from bayesdp.distributions.tables import GaugeOp, table_gauge
 from bayesdp.invariants import Invariants
-from bayesdp.polytopes import SymmetricHull
+from bayesdp.lattices.polytopes import SymmetricHull
 from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.lattices.polytopes.examples import Programs, both_margins, moves, substitutions
 from tests.noise.oracles import all_margins, frame_of
-from tests.polytopes.examples import Programs, both_margins, moves, substitutions
 from tests.refusals import refused
 
 PAIR, SUM, OPEN = all_margins(2, 2), all_margins(2, 3), all_margins(3, 3)

@@ -8,8 +8,8 @@ import pytest
 from bayesdp import Exact, Frame
 from bayesdp.fibers import Chain, Fiber, NoiseTerm, Target
 from bayesdp.fibers import target as rule
+from bayesdp.fibers.moves.moves import CYCLE, LISTED, PRODUCT, SUMS, UNPROVED
 from bayesdp.fibers.target import precise_sets, spread_of
-from bayesdp.moves.moves import CYCLE, LISTED, PRODUCT, SUMS, UNPROVED
 from bayesdp.queries import Identity, LinearQuery, Margins, Query, Totals
 from tests.fibers.cases import frame_of, zeros_at
 

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spl
 
 from bayesdp.fibers import Chain
-from bayesdp.moves.direction import draw_direction
-from bayesdp.moves.moves import LISTED, PRESERVING_SHARE, PRODUCT
+from bayesdp.fibers.moves.direction import draw_direction
+from bayesdp.fibers.moves.moves import LISTED, PRESERVING_SHARE, PRODUCT
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.fibers.harness import LEVEL
 from tests.fibers.precise_cases import CASES, MORE

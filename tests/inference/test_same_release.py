@@ -10,10 +10,10 @@ import pymc as pm
 import pytest
 
 import bayesdp as bdp
-from bayesdp.consistency import CountedOnceWarning
 from bayesdp.distributions import scalar_distribution
 from bayesdp.inference import add_log_likelihood, annotate, releases_of
-from bayesdp.posterior.groups import releases_of_tables
+from bayesdp.measurements.consistency import CountedOnceWarning
+from bayesdp.storage.posteriors import releases_of_tables
 from tests.inference.oracle import counts_model, noisy_cells
 from tests.registering import only_here
 

@@ -13,9 +13,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from bayesdp._numba import seed_state
+from bayesdp.fibers.moves.direction import draw_direction
+from bayesdp.fibers.moves.moves import Moves
 from bayesdp.invariants import Invariants
-from bayesdp.moves.direction import draw_direction
-from bayesdp.moves.moves import Moves
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import LEAST, draws_pvalue
 from tests.comparison.enumeration import Floats, Ints, lattice_points

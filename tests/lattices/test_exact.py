@@ -10,13 +10,13 @@ import scipy.sparse as sp
 from scipy.special import eval_legendre
 
 from bayesdp._numba import seed_state
+from bayesdp.fibers.moves.basis import kernel_basis
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import fixed_sum as fixed
 from bayesdp.lattices import gram_schmidt as planes
 from bayesdp.lattices import sample_noise
 from bayesdp.lattices import two_way as ways
 from bayesdp.lattices.parts import General
-from bayesdp.moves.basis import kernel_basis
 from bayesdp.queries import LinearQuery
 from tests.lattices.oracles import CASES, assert_follows, assert_mass, labels, lattice_points, one_way, two_way_margins
 

@@ -9,8 +9,8 @@ from bayesdp.lattices import integers, kernel_basis, sample_noise, sampler_for, 
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.samplers import MOST_TRIES
 from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.fibers.moves.test_basis import NESTED as LABELLED
 from tests.lattices.oracles import BLOCKS, CASES, GENERAL, assert_follows, assert_mass, labels, one_way, two_way_margins
-from tests.moves.test_basis import NESTED as LABELLED
 from tests.refusals import refused
 
 FREE = Invariants(None, labels(2, 2))

@@ -10,14 +10,14 @@ from scipy.special import logsumexp
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
-from bayesdp.composition import as_one
+from bayesdp.mechanisms.composition import as_one
 from bayesdp.papers import covariance_cone
 from bayesdp.privacy import StatisticGuarantee, gaussian_delta, gaussian_sigma, truncated_epsilon
 from bayesdp.privacy.bounded import truncated_loss
-from bayesdp.sensitivities import statistics
-from bayesdp.sensitivities.statistics import mean_sensitivity, proportion_sensitivity, variance_sensitivity
+from bayesdp.privacy.sensitivities import statistics
+from bayesdp.privacy.sensitivities.statistics import mean_sensitivity, proportion_sensitivity, variance_sensitivity
+from tests.privacy.sensitivities.databases import tables_of
 from tests.refusals import refused
-from tests.sensitivities.databases import tables_of
 
 KINDS = [m.TruncatedGaussian, m.BoundaryInflatedGaussian]
 UNIT, SHARES = (0.0, 1.0), ["a", "b", "c", "d"]

@@ -15,13 +15,13 @@ from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussia
 from bayesdp.noise.secure import statement
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, SamplerStatement, gaussian_delta, rho_to_delta
 from bayesdp.privacy import discrete_gaussian_delta as exact_delta
+from bayesdp.privacy.sensitivities.kept import kept_differences
 from bayesdp.queries import LinearQuery, Margins, Totals
-from bayesdp.sensitivities.kept import kept_differences
+from tests.fibers.moves.test_basis import NESTED
 from tests.lattices import oracles
 from tests.lattices.oracles import BLOCKS, GENERAL, LOOSE, labels, lattice_points, law_on, one_way
-from tests.moves.test_basis import NESTED
+from tests.privacy.sensitivities.databases import neighbours_of
 from tests.refusals import refused
-from tests.sensitivities.databases import neighbours_of
 
 OVERLAP = Invariants(LinearQuery({"cell": list("abcd")}, [[1, 1, 0, 0], [0, 1, 1, 1]], ["ab", "bcd"]))
 SQUARE, CYCLE, MOVED = (4.0, 2.0), (6.0, math.sqrt(6)), (2.0, math.sqrt(2))

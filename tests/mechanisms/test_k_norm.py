@@ -8,8 +8,8 @@ import pytest
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import ExtendedLaplace, KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
+from tests.privacy.sensitivities.databases import neighbours_of
 from tests.refusals import refused
-from tests.sensitivities.databases import neighbours_of
 
 TABLE = {"row": range(3), "column": range(3)}
 BOTH = Margins(TABLE, ["row"], ["column"])

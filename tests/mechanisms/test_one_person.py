@@ -13,9 +13,9 @@ from bayesdp.mechanisms.base import alone, with_person
 from bayesdp.papers.semi_dp import semi_project
 from bayesdp.papers.subspace import project
 from bayesdp.privacy import Guarantee, SamplerStatement, mean_sensitivity, pure_pairs
+from tests.fibers.moves.test_basis import NESTED
 from tests.lattices.oracles import labels, lattice_points
-from tests.moves.test_basis import NESTED
-from tests.sensitivities.databases import weighted
+from tests.privacy.sensitivities.databases import weighted
 
 UNPROTECTED = "changes an exact value and is not protected at all"
 NUMBER = r"(\d+(?:\.\d+)?(?:e-?\d+)?)(?!\d)"

@@ -13,17 +13,17 @@ from scipy.special import softmax
 
 import bayesdp as bdp
 from bayesdp import Release
-from bayesdp.composition import compose
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact
 from bayesdp.mechanisms import Mechanism, SemiGaussian, SemiKNorm, SemiLatticeLaplace, SemiNorm, SemiProjectedLaplace
+from bayesdp.mechanisms.composition import compose
 from bayesdp.mechanisms.protects import safe_adjacency
 from bayesdp.noise import DiscreteLaplace
 from bayesdp.papers.semi_dp import semi_project
+from bayesdp.privacy.sensitivities.semi_adjacent import semi_adjacency
 from bayesdp.privacy.words import SemiAdjacent, SemiAdjacentWithin
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
-from bayesdp.sensitivities.semi_adjacent import semi_adjacency
 from tests.comparison.variation import assert_close_in_variation
 from tests.lattices.oracles import labels, one_way
 from tests.noisy_sums import indices

@@ -18,8 +18,8 @@ from bayesdp.noise import SubspaceNorm
 from bayesdp.privacy import SensitivitySpace
 from bayesdp.queries import LinearQuery, Margins, Query, Totals
 from tests.lattices.oracles import labels
+from tests.privacy.sensitivities.databases import changes_by_pairs, tables_of
 from tests.refusals import refused
-from tests.sensitivities.databases import changes_by_pairs, tables_of
 
 WAYS = {"sex": ["F", "M"], "age": ["young", "middle", "old"], "county": ["Alpha", "Beta"]}
 SCORED = {"x": [0, 1, 2], "y": [0, 1, 2]}

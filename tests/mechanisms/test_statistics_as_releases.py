@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
-from bayesdp.composition import as_one, joint_release
+from bayesdp.mechanisms.composition import as_one, joint_release
 from bayesdp.report.page import page
 from tests.refusals import refused
 

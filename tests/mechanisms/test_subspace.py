@@ -14,8 +14,8 @@ from bayesdp.privacy import gaussian_delta, gaussian_epsilon, gaussian_sigma, ne
 from bayesdp.privacy import optimal_factorization as optimal
 from bayesdp.queries import Identity, LinearQuery, Margins, Totals
 from tests.lattices.oracles import labels, one_way
+from tests.privacy.sensitivities.databases import neighbours_of
 from tests.refusals import refused
-from tests.sensitivities.databases import neighbours_of
 
 LINE = {"county": ["p", "q", "r"], "state": ("county", ["N", "N", "S"])}
 GRID = {"row": ["p", "q", "r"], "column": ["low", "high"]}

@@ -10,7 +10,7 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.means import assert_moments
-from tests.polytopes.examples import both_margins, substitutions
+from tests.lattices.polytopes.examples import both_margins, substitutions
 from tests.refusals import refused
 
 

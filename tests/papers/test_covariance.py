@@ -13,7 +13,7 @@ from scipy import stats
 import bayesdp as bdp
 from bayesdp import mechanisms as m
 from bayesdp._chains import ess_bulk
-from bayesdp.composition import as_one
+from bayesdp.mechanisms.composition import as_one
 from bayesdp.papers.covariance_cone import CovarianceMatrix, CovarianceRelease, element_frame, variables_of
 from bayesdp.privacy import truncated_epsilon
 from tests.refusals import refused

@@ -14,8 +14,8 @@ from scipy.optimize import approx_fprime
 from bayesdp.papers import bounded_statistics as bounded
 from bayesdp.papers import models
 from bayesdp.papers.bounded_statistics import AllButOne, RescaledLaplace, RescaledProportions, UniversalHistogram
+from tests.privacy.sensitivities.databases import tables_of
 from tests.refusals import refused
-from tests.sensitivities.databases import tables_of
 
 BIT, CUT = "boundary-inflated", "truncated"
 

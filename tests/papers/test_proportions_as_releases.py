@@ -14,11 +14,11 @@ from scipy.special import gammaln, softmax
 
 import bayesdp as bdp
 from bayesdp import mechanisms as m
-from bayesdp.composition import as_one
+from bayesdp.mechanisms.composition import as_one
 from bayesdp.papers import bounded_statistics as bounded
 from bayesdp.papers.bounded_statistics import AllButOne, ProportionRelease, RescaledProportions, UniversalHistogram
 from bayesdp.privacy import StatisticGuarantee
-from tests.sensitivities.databases import tables_of
+from tests.privacy.sensitivities.databases import tables_of
 
 N, NAMES = 12, ["rents", "owns", "other", "none"]
 KINDS = [RescaledProportions, AllButOne, UniversalHistogram]

@@ -20,8 +20,8 @@ from bayesdp.privacy import SemiGuarantee, SensitivitySpace, approximate_dp, gau
 from bayesdp.privacy.tradeoffs.base import DiscretePair
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.lattices.oracles import labels
+from tests.privacy.sensitivities.databases import conforming, distances_from, exact_of, fiber_of, tables_of
 from tests.refusals import refused
-from tests.sensitivities.databases import conforming, distances_from, exact_of, fiber_of, tables_of
 
 PAIR = {"group": ["a", "b"], "success": ["yes", "no"]}
 CUBE, SQUARE = labels(2, 2, 2), labels(3, 2)

@@ -12,8 +12,8 @@ import pytest
 from bayesdp import privacy
 from bayesdp.privacy import caveats as own
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, PureDP
+from bayesdp.privacy.sensitivities.kept import ADDED
 from bayesdp.privacy.words import Conforming, Difference, Neighbours, OnePerson, SamplerStatement, SemiAdjacent
-from bayesdp.sensitivities.kept import ADDED
 from tests.refusals import refused
 
 NAMED = ["substitution", "2x2 move", "3-cycle"]

@@ -11,7 +11,7 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.plots.rank import worst_mixed
 from bayesdp.posterior import Posterior
-from bayesdp.posterior.groups import counts_name
+from bayesdp.storage.posteriors import counts_name
 from tests.plots.trees import EDUCATION, relaxation, tree
 from tests.plots.trees import unpainted as page
 

@@ -21,7 +21,10 @@ ON_THEIR_OWN = bdp.noise.TransitionTable(range(-3, 4), GAPPED.transitions.mass)
 TWO_OFF = bdp.noise.TransitionTable.by_count({0: {0: 1.0}, 1: {-1: 0.5, 2: 0.5}, 2: {-2: 0.5, 2: 0.5}}, period=1)
 SQUARE = {"a": list("pqr"), "b": list("uvwx")}
 # Tables are made so that few of them or none are left.
-FILTERS = ("ignore::bayesdp.consistency.PostProcessedWarning", "ignore:the published numbers are not compatible")
+FILTERS = (
+    "ignore::bayesdp.measurements.consistency.PostProcessedWarning",
+    "ignore:the published numbers are not compatible",
+)
 pytestmark = [pytest.mark.filterwarnings(own) for own in FILTERS]
 
 
@@ -160,7 +163,9 @@ def test_the_working_population_of_a_state(law):
 def test_regions_of_one_area_share_its_keys():
     """Real tables. Two of four regions are one area: 420 of 840 numbers of regions are published twice, and equal."""
     release = bdp.datasets.working_population(GAPPED, levels=("SA3", "SA4"), within="7")
-    with pytest.warns(bdp.consistency.CountedOnceWarning, match=r"208 of the 416 answers by SA4.*2 of the 4 answers"):
+    with pytest.warns(
+        bdp.measurements.consistency.CountedOnceWarning, match=r"208 of the 416 answers by SA4.*2 of the 4 answers"
+    ):
         assert_possible(release, chains=1, draws=3)
     *parts, total = release.measurements
     numbers = total.values + np.array([0, 0, 0, 3])  # all persons of the region 799
@@ -183,7 +188,7 @@ def test_chains_begin_apart_and_with_a_seed_at_the_same_tables_again():
     np.testing.assert_array_equal(*(step_of(release)[1].tables[0]._first_table() for _ in range(2)))
 
 
-@pytest.mark.filterwarnings("ignore::bayesdp.consistency.CountedOnceWarning")
+@pytest.mark.filterwarnings("ignore::bayesdp.measurements.consistency.CountedOnceWarning")
 def test_starts_where_answers_share_records_take_few_steps(monkeypatch):
     """Of 61 such starts the longest took 1,037 steps. Where the price of different numbers did not rise, 17 took more than 1,500."""
     release = bdp.datasets.working_population(

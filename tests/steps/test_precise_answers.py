@@ -8,8 +8,8 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.distributions.confidential_counts import answers
+from bayesdp.fibers.moves.moves import PRODUCT
 from bayesdp.hierarchies.chain import TreeChain
-from bayesdp.moves.moves import PRODUCT
 from bayesdp.steps.fiber_gibbs import FiberGibbs
 from bayesdp.steps.reading import movement
 from tests.inference.oracle import counts_model, sample

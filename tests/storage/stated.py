@@ -8,7 +8,7 @@ import pytest
 
 from bayesdp import Exact, Identity, Margins, Measured, Release, privacy
 from bayesdp import mechanisms as m
-from bayesdp.composition import as_one, compose
+from bayesdp.mechanisms.composition import as_one, compose
 from bayesdp.noise import LatticeLaplace
 from bayesdp.papers import bounded_statistics, covariance_cone
 from bayesdp.privacy import Guarantee

@@ -12,7 +12,7 @@ import bayesdp as bdp
 from bayesdp.cli import main
 from bayesdp.cli.files import read_posterior
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
-from bayesdp.posterior.groups import without_rounding_errors
+from bayesdp.storage.posteriors import without_rounding_errors
 from bayesdp.streaming import fitting
 from tests.golden import differences
 from tests.storage.examples import EXAMPLES, STATISTICS, lattice

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bayesdp import Release, noise
-from bayesdp.composition import as_one
 from bayesdp.mechanisms.bounded.statistic_release import StatisticGuarantee, StatisticRelease
+from bayesdp.mechanisms.composition import as_one
 from bayesdp.papers import covariance_cone
 from bayesdp.privacy import Guarantee, PairLoss
 from bayesdp.storage.schema import describe

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import bayesdp as bdp
 from bayesdp import Exact, Identity, LinearQuery, Margins, Measured, Release, Totals
-from bayesdp.consistency import PostProcessedWarning
+from bayesdp.measurements.consistency import PostProcessedWarning
 from bayesdp.storage.noise_json import noise_json_schema
 from bayesdp.tables import csv_label, label_of_csv, read_table
 from tests.nasty import LABELS, obeyed

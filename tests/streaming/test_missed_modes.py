@@ -13,7 +13,7 @@ from bayesdp.hierarchies.structure import NoStructure
 from tests.comparison.enumeration import probabilities
 from tests.fibers.cases import zeros_at
 
-POST_PROCESSED = "ignore::bayesdp.consistency.post_processed.PostProcessedWarning"
+POST_PROCESSED = "ignore::bayesdp.measurements.consistency.post_processed.PostProcessedWarning"
 pytestmark = [pytest.mark.filterwarnings(POST_PROCESSED), pytest.mark.system]
 
 MOST = 200_000  # tables that are enumerated

@@ -7,11 +7,11 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.fibers import target
+from bayesdp.fibers.moves.moves import PRODUCT
 from bayesdp.hierarchies import chain
 from bayesdp.hierarchies.kernel.sweeps import CROSSING
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.hierarchies.released import target_of
-from bayesdp.moves.moves import PRODUCT
 from tests.noisy_sums import noisy_sums
 
 PRIOR = FixedNegativeBinomial(mean=2.0, shape=0.1)  # sparse: three cells in four are 0

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Words
-from bayesdp.moves.moves import MOST_FACTORS, Moves
+from bayesdp.fibers.moves.moves import MOST_FACTORS, Moves
 
 FLAT, POISSON, NEGBIN, BINOMIAL = 0, 1, 2, 3
 FAMILIES = {"flat": FLAT, "poisson": POISSON, "negbin": NEGBIN, "binomial": BINOMIAL}

@@ -73,8 +73,8 @@ from bayesdp.fibers.kernel.weights import (
     tabulate,
     tabulate_units,
 )
-from bayesdp.moves.direction import draw_direction
-from bayesdp.moves.moves import PRODUCT
+from bayesdp.fibers.moves.direction import draw_direction
+from bayesdp.fibers.moves.moves import PRODUCT
 
 
 @inlined

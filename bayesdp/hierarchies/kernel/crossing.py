@@ -12,8 +12,8 @@ a table x draws a walk with a probability proportional to g(x), the chance of it
 other layer, which is the opposite direction. A table y is drawn from the law along the line, and accepted with probability
 min(1, g(y) / g(x)).
 
-Directions that keep all precise answers at once are those of tables in general (`bayesdp.moves`): differences along every set of
-axes and levels that the answers leave, closed walks through leaves and cells where cells are known to be 0, and lists for small
+Directions that keep all precise answers at once are those of tables in general (`bayesdp.fibers.moves`): differences along every set
+of axes and levels that the answers leave, closed walks through leaves and cells where cells are known to be 0, and lists for small
 tables. They are drawn without looking at the table, and the step along them from its exact law.
 
 Some are exchanges instead: cells that would fall and cells that would rise, in pairs of one leaf or of one cell, change
@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import below, compiled, inlined, inside, uniform
+from bayesdp.fibers.moves.direction import draw_direction
 from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
 from bayesdp.hierarchies.kernel.sweeps import draw_along, fall_of, near_leaf, other_leaf, take_step
-from bayesdp.moves.direction import draw_direction
 
 RECTANGLE, LAYERS, LEAVES = range(3)
 """Kinds of families: rectangles, walks across two labels of an axis, and walks across two leaves."""
@@ -190,7 +190,7 @@ def cross(state: State, families: Ints, percent: int, nodes: Ints) -> int:
 class Directions(NamedTuple):
     """Directions of a table, and where its cells are in the tree."""
 
-    meta: Ints  # with `cumulative`, `pool`: see `bayesdp.moves.moves.Moves`
+    meta: Ints  # with `cumulative`, `pool`: see `bayesdp.fibers.moves.moves.Moves`
     cumulative: Floats
     pool: Ints
     leaf: Ints  # with `cell`: the place of each cell of the frame, shape (cells,)

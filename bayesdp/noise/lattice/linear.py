@@ -33,10 +33,10 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayesdp._arrays import Floats, Ints
+from bayesdp.fibers.moves.basis import integer_kernel
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import General, Line, Part, Table, lattice_parts
 from bayesdp.lattices.sums import L1Series, l1_series, log_gaussian_bound, part_matrix, squared_lengths
-from bayesdp.moves.basis import integer_kernel
 from bayesdp.privacy import Difference, PairLoss, discrete_gaussian_epsilon, gaussian_pairs, rho_to_epsilon
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, all_of
 

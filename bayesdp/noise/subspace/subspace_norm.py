@@ -18,13 +18,13 @@ from scipy.spatial import HalfspaceIntersection
 from bayesdp import _validate
 from bayesdp._arrays import Floats
 from bayesdp.invariants import Invariants
+from bayesdp.lattices.polytopes import SymmetricHull, sensitivity_hull
+from bayesdp.lattices.polytopes.base import fill
+from bayesdp.lattices.polytopes.sensitivity import l1_moments, proposal_for
 from bayesdp.lattices.samplers import Sampler
 from bayesdp.noise.base import KernelForm, LossByLength, exponential_loss
 from bayesdp.noise.subspace.laws import SubspaceLaw, axes_of, share_of_projection
 from bayesdp.noise.tables import norm_of
-from bayesdp.polytopes import SymmetricHull, sensitivity_hull
-from bayesdp.polytopes.base import fill
-from bayesdp.polytopes.sensitivity import l1_moments, proposal_for
 from bayesdp.queries import Query
 
 LEAST = 1e-5  # smallest acceptance rate with which a rejection sampler counts as practical

@@ -11,8 +11,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.noise import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.lattice.linear import LatticeProfile, lattice_pairs, lattice_profiles
 from bayesdp.privacy import DIFFERENCES, Difference, discrete_gaussian_delta, gaussian_delta, rho_to_epsilon
+from bayesdp.privacy.sensitivities.kept import kept_differences
 from bayesdp.queries import Totals
-from bayesdp.sensitivities.kept import kept_differences
 from tests.comparison.enumeration import lattice_points
 from tests.lattices.oracles import BLOCKS, CASES, GENERAL, law_on, one_way, two_way_margins
 

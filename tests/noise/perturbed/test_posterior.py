@@ -141,7 +141,7 @@ def test_a_cell_that_is_exactly_empty_makes_two_answers_one():
     cells = bdp.Measured(bdp.LinearQuery(SEX, [[1, 0]], ["women"]), [5], LAW)
     with pytest.raises(ValueError, match=r"published with two values, 5.* and 6"):
         bdp.Release.from_published(SEX, [cells, bdp.Measured(bdp.Totals(SEX), 6, LAW)], empty)
-    with pytest.warns(bdp.consistency.CountedOnceWarning, match="grand total"):
+    with pytest.warns(bdp.measurements.consistency.CountedOnceWarning, match="grand total"):
         model = model_of(SEX, [[cells, bdp.Measured(bdp.Totals(SEX), 5, LAW)]], pm.Poisson.dist(PRIOR), empty)
     tree, tables = sample(model, draws=1000, tune=100, seed=3), PAIRS[PAIRS[:, 1] == 0]
     logs = stats.poisson.logpmf(tables[:, 0], 5.0) + log_by_records(LAW, [cells], tables)

@@ -9,7 +9,7 @@ from scipy import stats
 from bayesdp.invariants import Invariants
 from bayesdp.noise import SubspaceNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
-from tests.polytopes.examples import both_margins
+from tests.lattices.polytopes.examples import both_margins
 from tests.refusals import refused
 
 SPACES = {
