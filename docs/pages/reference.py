@@ -17,10 +17,11 @@ PUBLIC = tuple(name for name in bayesdp.__all__ if isinstance(getattr(bayesdp, n
 """Packages that `bayesdp` names as its own: the public interface, with its own names."""
 
 BLOCKS = (
-    "composition", "fibers", "frames", "polytopes", "invariants", "lattices", "measurements", "queries", "release",
+    "fibers", "frames", "invariants", "lattices", "lattices.polytopes", "measurements", "mechanisms.composition", "posterior",
+    "queries", "release",
     "papers.bounded_statistics", "papers.covariance_cone", "papers.integer_subspace", "papers.models", "papers.semi_dp",
     "papers.subspace",
-    "steps", "storage", "streaming", "summaries",
+    "steps", "storage", "streaming",
 )  # fmt: skip
 """Packages that these stand on, for those who extend them: all on one page each."""
 

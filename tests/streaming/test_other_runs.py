@@ -1,6 +1,7 @@
 """Going on with a run: every argument of `fit_hierarchy` and `fit_parts` changed, one at a time, is refused by its name."""
 
 import multiprocessing
+import threading
 import time
 from functools import partial
 
@@ -117,14 +118,24 @@ def _hold(path, held):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("parts", [False, True])
 def test_the_folder_is_locked_while_the_run_goes_on(parts, tmp_path, monkeypatch):
-    seen, save, lock = [], np.savez, tmp_path / "run" / "lock"
+    seen, save, (ours, theirs), turn = [], np.savez, multiprocessing.Pipe(), threading.Lock()
+
+    def other():
+        while theirs.recv():
+            try:
+                locked(tmp_path / "run" / "lock").close()
+            except BlockingIOError:
+                theirs.send(1)
+            else:
+                theirs.send(0)
 
     def kept_out():
-        other = multiprocessing.get_context("fork").Process(target=lambda: locked(lock).close())
-        other.start()
-        other.join(60)
-        return other.exitcode
+        with turn:
+            ours.send(True)
+            return ours.recv() if ours.poll(60) else None
 
+    process = multiprocessing.get_context("fork").Process(target=other, daemon=True)  # before there are threads
+    process.start()
     monkeypatch.setattr(np, "savez", lambda *args, **more: (seen.append(kept_out()), save(*args, **more)))
     if parts:
         bdp.fit_parts(**COUNTRY | {"draws": 5, "tune": 1}, folder=tmp_path / "run")
@@ -132,6 +143,8 @@ def test_the_folder_is_locked_while_the_run_goes_on(parts, tmp_path, monkeypatch
         bdp.fit_hierarchy(**HIERARCHY, journal=tmp_path / "run", cores=1)
     assert set(seen) == {1}
     assert kept_out() == 0
+    ours.send(False)
+    process.join(60)
 
 
 FEW = {"tract": ["a", "b", "c"], "age": ["y", "o"], "g": ("tract", list("112")), "h": ("tract", list("122"))}

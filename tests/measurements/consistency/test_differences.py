@@ -239,7 +239,7 @@ def test_false_alarms(law):
     assert p.min() > 1e-4
 
 
-STORED = Path(__file__).parents[2] / "notebooks/data/law_checks.csv"
+STORED = Path(__file__).parents[3] / "notebooks/data/law_checks.csv"
 
 
 def test_false_alarms_of_many_releases_as_stored():
