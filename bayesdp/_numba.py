@@ -82,6 +82,89 @@ def _stamp_whole_package() -> None:
 _stamp_whole_package()
 
 
+_caches = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
+"""Of this process: how many `dispensable_caches` are open, and which folders they warned of."""
+
+
+@contextmanager
+def dispensable_caches() -> Iterator[None]:
+    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
+    # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
+    # the code that it names, and would take an older file of that name for the code.
+    with _caches.lock:
+        _caches.inside += 1
+    try:
+        yield
+    finally:
+        with _caches.lock:
+            _caches.inside -= 1
+            if not _caches.inside:
+                _caches.warned.clear()
+
+
+def _replace() -> None:
+    """Wrap numba's two methods that touch the disk, and add a last resort to its choice of folders."""
+    # For functions of this package at any time: numba chooses a folder for each when its module is imported.
+
+    class Nowhere:
+        """The last locator that numba tries: no folder can be written to, so nothing is stored. Without it numba raises an error."""
+
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            if not (_caches.inside or _FOLDER in Path(py_file).resolve().parents):
+                return None
+            _tell(str(vars(nb.config)["CACHE_DIR"] or Path(py_file).parent), "cannot be written to")
+            return cls()
+
+        def get_cache_path(self) -> str:
+            return ""
+
+        def get_source_stamp(self) -> int:
+            return 0
+
+        def get_disambiguator(self) -> str:
+            return ""
+
+    def sparing(whole: Callable[..., Any], done: str) -> Callable[..., Any]:
+        @wraps(whole)
+        def spared(self: Any, *args: Any) -> Any:
+            if isinstance(self._impl.locator, Nowhere):
+                return None
+            try:
+                return whole(self, *args)
+            except Warning:  # where a user makes errors of warnings
+                raise
+            except Exception as error:  # what is wrong with a pickle can be anything
+                if not _caches.inside:
+                    raise
+                with suppress(OSError):
+                    Path(self._cache_file._index_path).unlink(missing_ok=True)
+                why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
+                _tell(str(self.cache_path), f"cannot be {done} ({printable(why)})")
+                return None
+
+        return spared
+
+    numbas: Any = caching
+    numbas.Cache.save_overload = sparing(numbas.Cache.save_overload, "written to")
+    numbas.Cache.load_overload = sparing(numbas.Cache.load_overload, "read")
+    numbas.CacheImpl._locator_classes.append(Nowhere)
+
+
+def _tell(folder: str, what: str) -> None:
+    with _caches.lock:
+        if folder in _caches.warned:
+            return
+        _caches.warned.add(folder)
+    _log.warning(
+        "%s, the folder of compiled code, %s. Work goes on; what is not there is compiled again, now and in later runs",
+        printable(folder), what,
+    )  # fmt: skip
+
+
+_replace()
+
+
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 _MOVES: dict[str, Any] = {"cache": True, "error_model": "numpy", "no_cfunc_wrapper": True, **_UNCOUNTED}
 # Taking a state apart for Python is a good part of compiling.
@@ -189,84 +272,3 @@ def told_while_compiling() -> Iterator[None]:
     """A context in which standard error is told if a kernel has to be compiled."""
     with event.install_listener("numba:compile", _Teller()):
         yield
-
-
-_caches = SimpleNamespace(lock=threading.Lock(), inside=0, warned=set())
-"""Of this process: how many `dispensable_caches` are open, and which folders they warned of."""
-
-
-@contextmanager
-def dispensable_caches() -> Iterator[None]:
-    """A context in which compiled code that cannot be written or read is compiled for this process alone, with a warning."""
-    # The warning names the folder, once. The index of the function in question is removed from the folder: numba writes it before
-    # the code that it names, and would take an older file of that name for the code.
-    with _caches.lock:
-        _replace()
-        _caches.inside += 1
-    try:
-        yield
-    finally:
-        with _caches.lock:
-            _caches.inside -= 1
-            if not _caches.inside:
-                _caches.warned.clear()
-
-
-@cache
-def _replace() -> None:
-    """Wrap numba's two methods that touch the disk, and add a last resort to its choice of folders."""
-
-    class Nowhere:
-        """The last locator that numba tries: no folder can be written to, so nothing is stored. Without it numba raises an error."""
-
-        @classmethod
-        def from_function(cls, py_func: Any, py_file: str) -> Any:
-            if not _caches.inside:
-                return None
-            _tell(str(vars(nb.config)["CACHE_DIR"] or Path(py_file).parent), "cannot be written to")
-            return cls()
-
-        def get_cache_path(self) -> str:
-            return ""
-
-        def get_source_stamp(self) -> int:
-            return 0
-
-        def get_disambiguator(self) -> str:
-            return ""
-
-    def sparing(whole: Callable[..., Any], done: str) -> Callable[..., Any]:
-        @wraps(whole)
-        def spared(self: Any, *args: Any) -> Any:
-            if isinstance(self._impl.locator, Nowhere):
-                return None
-            try:
-                return whole(self, *args)
-            except Warning:  # where a user makes errors of warnings
-                raise
-            except Exception as error:  # what is wrong with a pickle can be anything
-                if not _caches.inside:
-                    raise
-                with suppress(OSError):
-                    Path(self._cache_file._index_path).unlink(missing_ok=True)
-                why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
-                _tell(str(self.cache_path), f"cannot be {done} ({printable(why)})")
-                return None
-
-        return spared
-
-    numbas: Any = caching
-    numbas.Cache.save_overload = sparing(numbas.Cache.save_overload, "written to")
-    numbas.Cache.load_overload = sparing(numbas.Cache.load_overload, "read")
-    numbas.CacheImpl._locator_classes.append(Nowhere)
-
-
-def _tell(folder: str, what: str) -> None:
-    with _caches.lock:
-        if folder in _caches.warned:
-            return
-        _caches.warned.add(folder)
-    _log.warning(
-        "%s, the folder of compiled code, %s. Work goes on; what is not there is compiled again, now and in later runs",
-        printable(folder), what,
-    )  # fmt: skip

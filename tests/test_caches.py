@@ -134,6 +134,24 @@ def test_without_any_folder_work_goes_on_but_errors_that_warnings_are_made_to_be
         compiled(tmp_path, 1)(2)
 
 
+NOWHERE = """
+import sys
+from numba.core import caching
+caching.CacheImpl._locator_classes.clear()
+import bayesdp.cli
+sys.exit(bayesdp.cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_command_goes_on_where_numba_has_no_folder_at_all(tmp_path):
+    (tmp_path / "counts.csv").write_text("a,count\nx,3\ny,8\nz,5\n")
+    arguments = ["import", "counts.csv", "--law", "discrete-gaussian sigma=2", "-o", "release.nc"]
+    ran = subprocess.run(
+        [sys.executable, "-c", NOWHERE, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, (tmp_path / "release.nc").exists()) == (0, True), ran.stderr
+
+
 HOLES = """
 import numpy as np
 from bayesdp._interrupts import give_back
@@ -167,8 +185,9 @@ OUTER += "print(outer(), len(outer.stats.cache_hits))\n"
 def test_a_change_in_a_file_that_is_called_is_noticed(tmp_path):
     package = tmp_path / "bayesdp"
     package.mkdir()
-    numba_py = (Path(bayesdp.__file__).parent / "_numba.py").read_text()
-    for name, text in (("__init__", ""), ("_numba", numba_py), ("outer", OUTER)):
+    ours = Path(bayesdp.__file__).parent
+    needed = {name: (ours / f"{name}.py").read_text() for name in ("_numba", "_interrupts", "_text")}
+    for name, text in {**needed, "__init__": "", "outer": OUTER}.items():
         (package / f"{name}.py").write_text(text)
 
     def run(number):

@@ -99,7 +99,7 @@ def test_no_private_name_and_no_import_at_run_time_crosses_packages():
         "__init__: imports _HOME[name] at run time",
         "papers: imports f'bayesdp.papers.{name}' at run time",  # its modules, each when it is first used
         "_wiring: imports module at run time",  # the calls that go upwards
-        "privacy: imports f'bayesdp.{_TABLES[name]}' at run time",  # public names of `sensitivities`, which is below
+        "privacy: imports f'bayesdp.{_TABLES[name]}' at run time",  # public names of what knows tables
     }
     found = set()
     for path in root.rglob("*.py"):

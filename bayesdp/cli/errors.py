@@ -89,10 +89,10 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
 
     Outputs are written in one step, so that one which has changed since the beginning was written, and is complete.
     """
-    from bayesdp._numba import dispensable_caches  # `bayesdp --help` does without Numba
-
     before = _outputs(args)
     try:
+        from bayesdp._numba import dispensable_caches  # `bayesdp --help` does without Numba
+
         with dispensable_caches():
             return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:

@@ -403,9 +403,8 @@ class Mechanism(ABC):
             simulated=rng is not None,
         )
         _ = release.fiber  # this fiber: the release keeps it, so that a model of the release need not find it again
-        if type(self).__module__.startswith(
-            "bayesdp."
-        ):  # the contract of mechanisms: what they state, they state again when read
+        # By the contract of the mechanisms of this package, what they state now they state again when it is read.
+        if type(self).__module__.startswith("bayesdp."):
             release.__dict__["_stated"] = True
         return release
 

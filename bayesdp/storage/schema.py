@@ -58,7 +58,7 @@ _OPTIONAL = {"assumption"}
 
 
 def describe(release: Release) -> dict[str, Any]:
-    """Everything about a release but its numbers, as plain data; refused where it would be refused by a reader."""
+    """Everything about a release but its numbers, as plain data; refused where a reader would refuse it."""
     release.check_stated()
     return {
         "bayesdp_schema": SCHEMA,

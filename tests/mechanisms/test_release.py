@@ -9,6 +9,7 @@ from bayesdp import mechanisms as m
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import sample_noise
 from bayesdp.mechanisms import ExtendedGaussian, LatticeLaplace, ProjectedGaussian, PublishedChoice
+from bayesdp.mechanisms.stated import check_stated
 from bayesdp.privacy import SamplerStatement
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.refusals import refused
@@ -125,7 +126,7 @@ def test_a_published_choice_is_a_release_of_the_mechanism_drawn_and_promises_the
         [own] = [one for one in EITHER if one.name == release.mechanism["mechanism"]]
         assert release.measurements[0].law == own.law
         assert release.guarantee.parameters == own.guarantee.parameters
-        release.check_stated()
+        check_stated(release)
         names.append(own.name)
     assert stats.chisquare([names.count(own.name) for own in EITHER], [30, 18, 12]).pvalue > 1e-6
     assert choice.release([3, 1, 3]).guarantee.simulated is False

@@ -433,14 +433,14 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     weight = 1.0 / np.sqrt(np.concatenate(variance)[sure])
     values = np.concatenate([each.values for each in used])[sure]
     rows = _rows(used)
-    # A residual below 1e-9 of matrix times solution (`lsqr` gives their norms) ends the search before it is the least one. It is not
-    # that small once whole counts near by are taken away.
-    for _ in range(5):
-        found = lsqr(sp.diags_array(weight) @ rows, weight * values, atol=1e-9, btol=1e-9, iter_lim=2000)
-        reached = 1e-9 * (float(np.linalg.norm(weight * values)) + found[5] * found[8]) < 1e-3 * found[3]
+    # A residual below 1e-12 of matrix times solution (`lsqr` gives their norms) ends the search before it is the least one. It is not
+    # that small once counts near by are taken away: whole ones, which leaves no rounding errors, and then what is left.
+    for last in (False, False, False, True, True):
+        found = lsqr(sp.diags_array(weight) @ rows, weight * values, atol=1e-12, btol=1e-12, conlim=0.0, iter_lim=4000)
+        reached = 1e-12 * (float(np.linalg.norm(weight * values)) + found[5] * found[8]) < 1e-3 * found[3]
         if reached:
             break
-        values = values - rows @ np.rint(found[0])
+        values = values - rows @ (found[0] if last else np.rint(found[0]))
     k4, k6 = np.max([_cumulants(term) for part in noisy for term in part.terms], axis=0)
     statistic, sd = float(found[3] ** 2), np.sqrt(df * (2.0 + k4))
     skew, z = df * (8.0 + 12.0 * k4 + k6) / sd**3, (statistic - df) / sd
@@ -495,7 +495,8 @@ class LawCheck:
         Differences of two sets of sums each; see `table` for what is known of them.
     chi_square : tuple of (statistic, df, pvalue), or None
         Of the residual of generalised least squares over all additive noise at once, `df` the number of answers minus the rank. The
-        p-value is NaN where the noise is far from normal for so few contradictions, and all is None where nothing contradicts.
+        p-value is NaN where the noise is far from normal for so few contradictions, or the search did not end, and all is None
+        where nothing contradicts.
     left_out : tuple of str
         What was not compared, and why.
     """
@@ -548,7 +549,11 @@ class LawCheck:
         """What fits least, and what may be behind it."""
         chi, worst = self.chi_square, min(self.groups, key=lambda group: group.pvalue, default=None)
         named = worst is not None and worst.pvalue * len(self.groups) < _INCOMPATIBLE  # says more than a chi-square
-        if chi is not None and (worst is None or (chi.pvalue < worst.pvalue and not named)):
+        if (
+            chi is not None
+            and not np.isnan(chi.statistic)
+            and (worst is None or (chi.pvalue < worst.pvalue and not named))
+        ):
             words, ratio = f"{chi} of all contradictions", chi.statistic / chi.df
         elif worst is None:
             return "no published sums have to agree", ""

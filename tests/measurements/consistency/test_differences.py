@@ -219,6 +219,17 @@ def test_least_squares_are_those_of_dense_matrices(size):
     assert found.pvalue == pytest.approx(2 * min(tails), rel=1e-3)
 
 
+@pytest.mark.parametrize("ratio", [1.0, 1000.0])
+def test_least_squares_of_many_cells_with_an_exact_total(ratio):
+    """Against (T - sum of y)^2 over the sum of variances: one contradiction."""
+    table, rng = {"cell": range(20_000)}, np.random.default_rng(3)
+    x, law = rng.poisson(40_000, 20_000), N.Gaussian(np.where(np.arange(20_000) % 2, ratio, 1.0))
+    y = law.draw(rng, (20_000,), location=x)
+    found = law_check([bdp.Measured(bdp.Identity(table), y, law)], [bdp.Exact(bdp.Totals(table), x.sum())]).chi_square
+    assert found.statistic == pytest.approx((x.sum() - y.sum()) ** 2 / (10_000 * (1 + ratio**2)), rel=1e-3)
+    assert found.pvalue > 1e-6
+
+
 def test_a_chi_square_of_noise_that_is_not_normal():
     """Laplace noise: its p-value where there are many contradictions, none where there are few."""
     law, rng = N.Laplace(3.0), np.random.default_rng(4)

@@ -348,3 +348,20 @@ def test_proposition_3_unbiased_and_consistent_for_the_parameter(kind, theta):
     assert np.all(np.diff(errors) < 0)
     # Four times the records divide the error by four at least, once the noise is the smaller part.
     assert errors[-1] < errors[-2] / 3.9
+
+
+@pytest.mark.parametrize("kind", [noise.TruncatedLaplace, noise.BoundaryInflatedLaplace])
+def test_propositions_1_and_2(kind):
+    b, low, high = 0.7, -1.0, 2.0
+    s = np.linspace(low, high, 31)
+    p1, p2 = 0.5 * np.exp((low - s) / b), 0.5 * np.exp((s - high) / b)
+    printed = b * (p1 - p2)  # Equation (7)
+    if kind is noise.TruncatedLaplace:
+        printed = ((b - low + s) * p1 - (b + high - s) * p2) / (1 - p1 - p2)  # Equation (6)
+    law = kind(b, (low, high))
+    np.testing.assert_allclose(law.bias(s), printed, atol=1e-14)
+    assert np.all(law.mse(s) < 2 * b**2)
+    assert law.bias(0.5) == pytest.approx(0.0, abs=1e-15)  # bounds symmetric about it: Proposition 1(a)
+    both = noise.TruncatedLaplace(b, (low, high)).bias(s), noise.BoundaryInflatedLaplace(b, (low, high)).bias(s)
+    assert np.all(both[0] * both[1] >= 0)  # (b)
+    assert np.all(np.abs(both[0]) >= np.abs(both[1]) - 1e-15)  # (c)
