@@ -214,7 +214,7 @@ test_what_is_refused = pytest.mark.filterwarnings("ignore:Numba will use object 
         ({"prior_or_table": [3, -1]}, "county=Beta"),
         (
             {"prior_or_table": [3.5, 77777.25]},
-            r"^(?!.*77777).*county=Alpha",
+            r"(?s)^(?!.*77777).*county=Alpha",
         ),  # and the confidential count is not printed
         ({"n": 1}, "n must be at least 2"),
         ({"model": 3}, "model must be a function"),

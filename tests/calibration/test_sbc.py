@@ -36,6 +36,8 @@ def test_the_right_posterior_passes():
         pytest.param(models.forgetful, 8, EXACT_ANSWERS, id="invariants ignored"),
         pytest.param(models.narrow(1.5), 12, "log-likelihood", id="scale too small"),
         pytest.param(models.narrow(1 / 1.5), 12, "log-likelihood", id="scale too large"),
+        pytest.param(models.narrow(1.2), 40, "log-likelihood", id="by a fifth too small", marks=pytest.mark.slow),
+        pytest.param(models.narrow(1 / 1.2), 40, "log-likelihood", id="by a fifth too large", marks=pytest.mark.slow),
     ],
 )
 def test_deliberate_errors_are_caught(build, n, where):

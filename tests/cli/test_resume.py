@@ -162,6 +162,11 @@ def test_resume_begins_where_there_is_nothing_and_goes_on_with_more_draws_of_a_r
     x = posterior()["posterior"]["x"]
     assert x.sizes["draw"] == 600
     xr.testing.assert_equal(x[:, :400], whole["posterior"]["x"])
+    assert released(*MORE, "-o", "long.nc").status == 0
+    long = posterior("long.nc")
+    for group in ("posterior", "prior", "prior_predictive"):
+        xr.testing.assert_equal(posterior()[group].to_dataset(), long[group].to_dataset())
+    assert dict(posterior()["diagnostics"].attrs) == dict(long["diagnostics"].attrs)
     remove_journal(CHAINS)
     failed(released(*MORE, *OUT, "--resume"), "exists already, with no draws to go on from")
 

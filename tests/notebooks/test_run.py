@@ -25,7 +25,10 @@ def test_cells_run_in_order_and_outputs_are_stored_on_demand_but_of_one_that_fai
     monkeypatch.setenv("PYTENSOR_FLAGS", "floatX=float64")
     good = write("good", "import os\nx = 41", "print(os.environ['BAYESDP_QUICK'], os.environ['PYTENSOR_FLAGS'])\nx + 1")
     bad = write("bad", "1 / 0")
-    before = bad.read_bytes()
+    plain, before = good.read_bytes(), bad.read_bytes()
+    assert run.main([str(good)]) == 0
+    assert good.read_bytes() == plain
+    capsys.readouterr()
     assert run.main([str(good), str(bad), "--jobs", "2", "--store"]) == 1
     out, err = capsys.readouterr()
     assert "good.ipynb: ok" in out

@@ -12,6 +12,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.posterior import Posterior
 from bayesdp.report.context import Context
+from bayesdp.report.page import page as painted
 from bayesdp.report.published import law_tables, noise_sizes
 from bayesdp.report.results import cell_table
 from bayesdp.significance import odds_ratio_test_from_release, posterior_odds_ratio
@@ -44,7 +45,7 @@ def compared(converged=True):
 
 
 def test_the_section_says_that_there_is_no_single_number_and_its_tables_have_the_numbers():
-    told = page(tree(), laws=compared())
+    told = painted(tree(), laws=compared())
     for words in ('<section id="laws"', "2 laws were compared, and the result is no single number", "V &lt; 9"):
         assert words in told
     assert "Chains do not agree" not in told
@@ -70,7 +71,7 @@ def test_a_threshold_and_suppressed_answers_are_said_to_be_such():
     measured = bdp.thresholded(CELLS, NOISY, bdp.noise.DiscreteGaussian(2.0), 5, candidates=candidates)
     parts = bdp.suppressed(CELLS, {}, below=900, positive=False, assumption="primary")
     exact = bdp.Exact(bdp.Margins(FRAME, ["education"]), TRUTH.sum(axis=0))
-    text = page(tree(bdp.Release.from_published(FRAME, [measured], [*parts, exact])), prob=0.9)
+    text = painted(tree(bdp.Release.from_published(FRAME, [measured], [*parts, exact])), prob=0.9)
     assumed = "assumed: every missing answer was suppressed for being from 0 to 899"
     for words in (
         "censored law=(discrete-gaussian sigma=2) below=5",

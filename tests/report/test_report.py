@@ -84,6 +84,9 @@ def test_numbers_of_the_cells_and_totals_are_those_of_numpy(reader):
 def test_determined_cells_are_marked_and_warned_of_and_labels_are_text(reader):
     text = reader.text
     assert "4 cells have no protection" in text
+    assert "Counts: whole numbers, as they are. No approximation." in text
+    assert "exact-conditional steps" in text
+    assert "elaxation" not in text
     assert "90% equal-tailed interval" in text
     assert "95% equal-tailed" not in text
     marked = [row for row in reader.rows if row and row[-1].startswith("determined")]

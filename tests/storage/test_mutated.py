@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -269,7 +270,7 @@ def test_what_statistics_state_is_held_to_a_thousandth_and_kept_by_their_file(ki
     told = plain(release.guarantee.to_dict())
     name = next(iter(told["parameters"]))
     lost, paired, size = ("parameters", name), ("pairs", 0, "loss", name), ("parameters", "sensitivity")
-    for path, factor in ((lost, 0.999), (lost, 1.001), (paired, 1.001), (size, 0.999)):
+    for path, factor in product((lost, paired, size), (0.999, 1.001)):
         at(changed := plain(told), path[:-1])[path[-1]] *= factor
         with pytest.raises(ValueError, match="the guarantee states"):
             replace(release, guarantee=StatisticGuarantee.from_dict(changed))

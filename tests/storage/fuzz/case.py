@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.storage.fuzz.child import in_child, peak_megabytes, processor_seconds
 from tests.storage.fuzz.mutate import mutate
-from tests.storage.fuzz.outcome import CPU_SECONDS, MEGABYTES, Outcome, check_refusal, sort_of
+from tests.storage.fuzz.outcome import CPU_SECONDS, ENDED, MEGABYTES, Outcome, check_refusal, sort_of
 from tests.storage.fuzz.targets import KNOWN, TARGETS
 from tests.storage.fuzz.watch import Watch, listing
 
@@ -82,9 +82,10 @@ def _outcome(number, target, how, size, ended):
         last |= own
     found = Outcome(number, target.name, how, size=size, **last)
     took = f"{found.seconds:.1f} s and {found.megabytes:.0f} MB; {found.message:.200}"
+    most = ENDED if found.verdict == "refused" and "s of a processor" in found.message else CPU_SECONDS
     for wrong, sort in (
         (ended.hung, "hung"),
-        (found.seconds > (target.cpu_seconds or CPU_SECONDS), "time"),
+        (found.seconds > (target.cpu_seconds or most), "time"),
         (ended.signal, f"signal {ended.signal}"),
         (found.megabytes > MEGABYTES and target.cpu_seconds is None, "memory"),
     ):

@@ -4,11 +4,8 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-CPU_SECONDS, MEGABYTES = (
-    5.0,
-    300.0,
-)  # reading a small file is ended after 3 s of a processor, which is a refusal, and some read two
-"""What reading a file below a megabyte may take: of a processor, and of memory above what the imports take."""
+CPU_SECONDS, ENDED, MEGABYTES = 2.0, 5.0, 300.0
+"""What reading a file below a megabyte may take: of a processor, or until it is ended, and of memory above what the imports take."""
 _OUT_OF_MEMORY = ("Unable to allocate", "MemoryError", "Cannot allocate memory", "allocation failed", "out of memory")
 """How a request that no limit of ours has stopped, but that of the process, shows in a message."""
 

@@ -69,6 +69,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was_saved(alone, tmp_path, monk
         if change:
             np.savez(tmp_path / ABOVE, **arrays | change)
         else:
+            np.savez(tmp_path / ABOVE, **arrays)
             (tmp_path / ABOVE).write_bytes((tmp_path / ABOVE).read_bytes()[:-30])
         with pytest.raises(ValueError, match=rf"{ABOVE}' is damaged"):
             fitted(folder=tmp_path, resume=True)
