@@ -25,7 +25,7 @@ REAL = {
     "real gaussian": (distributions.Gaussian, noise.Gaussian, stats.norm),
 }
 MUS = {"float64": [0.3, -4.2, 1e6 + 0.5, 0.499, 0.0], "int64": [0, -4, 10**6, 3, 7]}
-COMPILED = [("laplace", "int64"), *((kind, "float64") for kind in (*KINDS, *REAL))]
+COMPILED = [*((kind, "int64") for kind in KINDS), *((kind, "float64") for kind in (*KINDS, *REAL))]
 
 
 @pytest.fixture(scope="module", params=COMPILED, ids="-".join)

@@ -22,7 +22,7 @@ def test_sums_that_determine_cells_in_the_middle_of_their_limits(cells):
     assert fiber.determined_names() == ("cell=0", "cell=1", "cell=2")
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 40), marks=pytest.mark.slow)])
 def test_random_fibers_against_enumeration(monkeypatch, seeds):
     """Linear programs alone leave cells open, and say so; integer programs leave none."""
     monkeypatch.setattr(determined, "EXACT_CELLS", 0)

@@ -280,7 +280,9 @@ def random_release(seed):
     return release, [bdp.Identity(frame), sums(), sums(), bdp.Totals(frame)]
 
 
-@pytest.mark.parametrize(("first", "last", "fewest"), [(0, 60, 9), pytest.param(60, 1000, 150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("first", "last", "fewest"), [(0, 100, 15), pytest.param(100, 1000, 140, marks=pytest.mark.slow)]
+)
 def test_rational_least_squares(monkeypatch, first, last, fewest):
     """By both solvers: that of small tables always, that of trees wherever it does not refuse; `fewest` times it does not."""
     trees = 0

@@ -132,7 +132,7 @@ def _tied():
 def test_false_alarms_of_correlated_draws(slow, chains):
     """Draws of autoregressions whose means are equal; counts of rare events among them."""
     tied, rng = _tied(), np.random.default_rng(5)
-    runs, rate, alarms, length = 60, 0.2, 0, 400
+    runs, rate, alarms, length = 150, 0.2, 0, 400
     for _ in range(runs):
         x = rng.normal(size=(chains, length, 24))
         x[:, 0] /= np.sqrt(1 - slow**2)

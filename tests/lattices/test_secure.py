@@ -67,6 +67,7 @@ def test_discrete_laplace_and_gaussian(scale):
     assert fits(draws, DiscreteLaplace(scale).log_mass)
     draws = [secure.draw_discrete_gaussian(bits, Fraction(scale) ** 2) for _ in range(5000)]
     assert fits(draws, DiscreteGaussian(scale).log_mass)
+    assert binomtest(sum(own > 0 for own in draws), sum(own != 0 for own in draws)).pvalue > LEVEL
 
 
 def test_fractions_stay_fractions(monkeypatch):

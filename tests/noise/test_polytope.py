@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import laplace
+from scipy.stats import chi2, laplace
 
 from bayesdp.invariants import Invariants
 from bayesdp.noise import KNorm, SemiKNorm
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.means import assert_moments
-from tests.lattices.polytopes.examples import both_margins, substitutions
+from tests.lattices.polytopes.examples import both_margins, moves, substitutions
 from tests.refusals import refused
 
 
@@ -38,6 +38,19 @@ def test_one_total_has_the_l1_norm():
     assert np.max(np.abs(draws.sum(axis=1))) < 1e-10
     # 4.5 standard errors: below 1e-5.
     assert abs(squares.mean() - 4 * 23 * 11 / 13 / 0.49) < 4.5 * squares.std() / math.sqrt(600)
+
+
+def test_draws_of_listed_vertices_around_a_table_and_what_a_vertex_costs():
+    (own, vertices), at = moves(3, 4), np.arange(12.0).reshape(3, 4)
+    law = KNorm(2.0, vertices)
+    noise = law.draw(np.random.default_rng(2), (3, 4), 4000, own, at) - at
+    # Twice epsilon times a gamma variable is chi-square; false-alarm rate 1e-4.
+    radii = 4.0 * float(law.hull.gauge(own.coordinates(noise)).sum())
+    assert 5e-5 < chi2.cdf(radii, 8000 * own.dimension) < 1 - 5e-5
+    assert_moments(noise.reshape(4000, -1), np.zeros(12), law.variance((3, 4), own).reshape(-1), rate=1e-5)
+    (own, vertices), zero = moves(4, 5), np.zeros((4, 5))  # too large for Qhull: by programs
+    step, law = own.from_coordinates(vertices[0]), KNorm(0.4, vertices)
+    assert law.logp(9 * step, zero, own) - law.logp(9 * step, -step, own) == pytest.approx(0.4, rel=1e-9)
 
 
 MOVE = np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])

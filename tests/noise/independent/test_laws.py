@@ -180,3 +180,15 @@ def test_switches_of_opendp_are_left_alone():
     mod.disable_features("contrib")
     draw_independent(DiscreteLaplace(2.5), 3, "opendp")
     assert "contrib" not in mod.GLOBAL_FEATURES
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(2.5), DiscreteGaussian(1.7)], ids=str)
+def test_many_draws_have_the_mass_and_both_tails(law):
+    draws, k = law.draw(np.random.default_rng(9), (), 200_000, location=0.0), np.arange(-6, 7)
+    share, p = [np.mean(draws == own) for own in k], np.exp(law.log_mass(k, 0.0))
+    for found, wanted in (
+        *zip(share, p, strict=True),
+        (np.mean(draws > 6), 1 - law.cdf(6)),
+        (np.mean(draws < -6), law.cdf(-7)),
+    ):
+        assert abs(found - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / 200_000)

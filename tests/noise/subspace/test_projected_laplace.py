@@ -154,3 +154,13 @@ class TestDensity:
             density(np.zeros((2, 3)), 1.0, all_margins(2, 3))
         with pytest.raises(NotImplementedError, match=r"3 cells hang together by invariants of rank 2"):
             density(np.zeros(3), 1.0, Invariants(LinearQuery(frame_of(3), [[1, 1, 1], [0, 1, 2]], ["a", "b"])))
+
+
+@pytest.mark.parametrize("own", [all_margins(3, 4), Invariants(None, frame_of(3))], ids=repr)
+def test_draws_have_the_variance_and_keep_the_sums(own):
+    shape, law = own.frame.shape, ProjectedLaplace(2.0)
+    noise = law.draw(np.random.default_rng(5), shape, 4000, own, location=np.full(shape, 10.0)) - 10.0
+    assert np.max(np.abs(own.matrix @ noise.reshape(4000, -1).T), initial=0.0) < 1e-10
+    basis, variance = own.from_coordinates(np.eye(own.dimension)), law.variance(shape, own)
+    assert variance == pytest.approx(8.0 * np.sum(basis**2, axis=0), rel=1e-12)
+    assert np.all(np.abs(noise.var(axis=0) / variance - 1) < 5 * math.sqrt(5 / 4000))  # kurtosis at most 6: below 1e-5
