@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
-from bayesdp.lattices import integers, kernel_basis, sample_noise, sampler_for, samplers
+from bayesdp.lattices import gram_schmidt, integers, kernel_basis, sample_noise, sampler_for, samplers
 from bayesdp.lattices.parts import Line, Table, lattice_parts
 from bayesdp.lattices.samplers import MOST_TRIES
 from bayesdp.queries import LinearQuery, Margins, Totals
@@ -214,3 +215,12 @@ def test_what_looks_like_a_table_with_three_ways_but_is_none():
     frame = {"cell": range(27), **groups}
     parts = lattice_parts(Invariants([Totals(frame, by=name) for name in groups]))
     assert all(not isinstance(part, Table) or len(part.shape) < 3 for part in parts)
+
+
+@pytest.mark.parametrize("shape", [1, 3])
+def test_gamma_draws_have_their_law(shape):
+    """Kolmogorov and Smirnov: false alarms at 1e-5."""
+    state = seed_state(np.random.default_rng(3))
+    assert (
+        stats.kstest([gram_schmidt._gamma(state, shape) for _ in range(40_000)], stats.gamma(shape).cdf).pvalue > 1e-5
+    )

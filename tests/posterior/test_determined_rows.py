@@ -56,6 +56,9 @@ def test_of_a_posterior_and_each_part(drawn, streamed):
     for tree, parts in ((drawn, ("x by leaf", "x by county", "x")), (streamed, ("leaves", "counties", "cells"))):
         for part, values in zip(parts, expected, strict=True):
             _marked(bdp.summary(tree).loc[part], values)
+    rows, kept = bdp.summary(streamed, prob=0.9).loc["cells"], streamed["cells"]["quantile"]
+    for name, share in (("eti90_lower", 0.05), ("eti90_upper", 0.95)):
+        np.testing.assert_array_equal(rows[name].iloc[2:], kept.sel(share=share).values.reshape(-1)[2:])
     parts, top = split(RELEASE, "county")
     record = {"record_parts": lambda frame: {"leaves": bdp.Totals(frame, "leaf")}}
     tree = bdp.fit_parts(parts, PRIOR, top=top, draws=60, tune=10, random_seed=1, leaves="leaf", quiet=True, **record)

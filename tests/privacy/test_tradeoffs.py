@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.optimize import linprog
 from scipy.stats import binom, kstest, norm
 
+from bayesdp.privacy import SemiGuarantee
 from bayesdp.privacy.canonical import GaussianNoise, RecursiveNoise, Tulap
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 from tests.refusals import refused
@@ -285,3 +286,10 @@ def test_variance_with_a_great_many_cells(epsilon, delta):
     else:
         expected = quad(lambda x: 2 * x * x * law.pdf(x), 0, end, points=[0.5, 1.5])[0]
         assert law.var() == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_group_of_a_semi_guarantee_is_about_so_many_times_the_records():
+    assert (
+        SemiGuarantee(gaussian_dp(0.5), 2).group(3).adjacency,
+        SemiGuarantee(gaussian_dp(0.5), 2).group(1).adjacency,
+    ) == (6, 2)

@@ -81,6 +81,13 @@ def test_numbers_of_the_cells_and_totals_are_those_of_numpy(reader):
     assert ["grand total", "50", "48", "48.0", "0.00", "48 to 48"] in reader.rows
 
 
+def test_intervals_hold_a_truth_at_their_ends():
+    rows = bdp.summary(POSTERIOR, prob=0.9).loc["x"]
+    for end in ("eti90_lower", "eti90_upper"):
+        truth = rows[end].fillna(rows["exact"]).to_numpy(dtype=int).reshape(TRUTH.shape)
+        assert "The truth is known here: 8 of the 8 intervals" in page(POSTERIOR, prob=0.9, truth=truth)
+
+
 def test_determined_cells_are_marked_and_warned_of_and_labels_are_text(reader):
     text = reader.text
     assert "4 cells have no protection" in text
