@@ -13,8 +13,9 @@ from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.mechanisms import DiscreteGaussian, DiscreteLaplace, LatticeGaussian, LatticeLaplace, ProjectedGaussian
 from bayesdp.noise.secure import statement
-from bayesdp.privacy import FLOATING_POINT_CAVEAT, SamplerStatement, gaussian_delta, rho_to_delta
+from bayesdp.privacy import FLOATING_POINT_CAVEAT, SamplerStatement, gaussian_delta, rho_to_delta, smooth_gaussian_delta
 from bayesdp.privacy import discrete_gaussian_delta as exact_delta
+from bayesdp.privacy.caveats import Smooth
 from bayesdp.privacy.sensitivities.kept import kept_differences
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.fibers.moves.test_basis import NESTED
@@ -96,6 +97,10 @@ def test_lattice_gaussian_keeps_its_approximate_promise():
     """The exact profile of the law on the lattice is within the (epsilon, delta) that was asked for."""
     invariants = one_way(2, 3)
     mechanism = LatticeGaussian(invariants, epsilon=1.0, delta=1e-3, sensitivity=2.0)
+    [smooth] = [
+        own for own in mechanism.guarantee.caveats if isinstance(own, Smooth)
+    ]  # epsilon for each unit of the distance
+    assert (smooth.epsilon, smooth.delta) == (0.5, pytest.approx(smooth_gaussian_delta(0.5, mechanism.sigma)))
     points = lattice_points(invariants.matrix.toarray(), 40)
     mass = law_on(points, "gaussian", mechanism.sigma)
     moved = {tuple(p): m for p, m in zip((points + np.array([1, -1, 0, -1, 1, 0])).tolist(), mass, strict=True)}
