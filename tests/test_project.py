@@ -44,6 +44,16 @@ def test_versions_are_those_of_the_package_and_of_the_bounds_and_licences_of_dat
     assert dict(re.findall(r"^\| ([\w-]+) \| ([\d.]+) \| .+ \|$", page, re.MULTILINE)) == bounds
 
 
+def test_the_map_has_every_package_in_the_order_of_imports_and_fits_on_one_screen():
+    rows = re.findall(r"^\| `(\w+)/` \|", _text("CONTRIBUTING.md"), flags=re.M)
+    assert len(rows) <= 22
+    assert sorted(rows) == sorted(own.parent.name for own in (ROOT / "bayesdp").glob("*/__init__.py"))
+    contracts = tomllib.loads(_text("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    [layers] = [own["layers"] for own in contracts if own["id"] == "layers"]
+    order = [own.strip("()") for own in reversed(layers)]
+    assert rows == sorted(rows, key=order.index)
+
+
 def test_contributors_are_told_about_targets_that_exist_and_of_every_package_and_ci_runs_them():
     makefile, contributing = _text("Makefile"), _text("CONTRIBUTING.md")
     targets = "install demo dist test test-system test-full test-lowest fuzz lint bench notebooks lock".split()
