@@ -16,7 +16,7 @@ from bayesdp.mechanisms.composition import as_one, joint_release
 from bayesdp.mechanisms.composition._total import Part
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.papers.subspace import project
-from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, SamplerStatement, gaussian_epsilon, semi_adjacency
+from bayesdp.privacy import DIFFERENCES, EXACT_SAMPLER, Guarantee, SamplerStatement, gaussian_epsilon, semi_adjacency
 from bayesdp.privacy.words import BOUNDS, Convolved
 from bayesdp.queries import Identity, LinearQuery, Totals
 from tests.refusals import refused
@@ -394,3 +394,14 @@ def test_the_loss_of_plain_real_noise_is_that_of_its_law():
         own = Release.from_published(LABELS, [noisy], exact(COUNTY).exact, guarantee=guarantee)
         found = Part(own, own.invariants).by_law[DIFFERENCES["substitution"]].loss
         assert (found.kind, found.parameters) == (kind, pytest.approx(expected))
+
+
+def test_losses_in_a_norm_follow_its_distance_where_the_law_says_nothing_of_the_kind():
+    """Epsilon 0.5 and 0.25 at l1 distance 2; a 2 x 2 move changes four counts by one, a cycle six."""
+    frame = Frame.of({"a": range(3), "b": range(3)})
+    margins, rng, parts = Margins(frame, ["a"], ["b"]), np.random.default_rng(1), []
+    for epsilon in (0.5, 0.25):
+        noisy = Measured(Identity(frame), rng.normal(20.0, 3.0, (3, 3)), Gaussian(3.0))
+        known, stated = Exact(margins, [60] * 6), Guarantee("pure", {"epsilon": epsilon, "sensitivity": 2.0}, "l1")
+        parts.append(Release.from_published(frame, [noisy], [known], guarantee=stated))
+    assert [row.loss["epsilon"] for row in compose(*parts).guarantee.pairs] == pytest.approx([1.5, 2.25])
