@@ -2,7 +2,9 @@
 
 A runner takes a function of a number and the numbers, and yields a record for each as it ends, in any order: in this process, in
 local processes, or on a Dask cluster. A number whose function raised, or whose process died, yields a record that says so:
-``{"number", "error"}``. A journal has one line of JSON for each record, so that a run that was stopped goes on where it was.
+``{"number", "error"}``. A journal has one line of JSON for each record, so that a run that was stopped goes on where it was. It is the
+result of a study, which users read and add up, and not the state of a run: so it is a file of lines and not a folder of arrays, with
+the lock, the comparison of runs and the errors of `bayesdp.storage.journal`.
 """
 
 from __future__ import annotations
