@@ -127,11 +127,9 @@ class Simulation:
             query = _query(keep)
             noise = DiscreteGaussian(sigma=sigma).draw(rng, query.shape)
             noisy.append(Measured(query, query.apply(table) + noise, DiscreteGaussian(sigma=sigma * self.wrong)))
-        return (
-            hyper,
-            table,
-            Release.from_published(FRAME, noisy, [Exact(Totals(FRAME), int(table.sum()))], simulated=True),
-        )
+        exact = [Exact(Totals(FRAME), int(table.sum()))]
+        how = "refuse" if self.wrong == 1.0 else "warn"  # under a wrong law the numbers contradict one another
+        return hyper, table, Release.from_published(FRAME, noisy, exact, simulated=True, adding_up=how)
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Run the simulation of a number; plain numbers, as `Study` has them."""

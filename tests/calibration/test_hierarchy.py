@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from benchmarks.calibration import counties
 from benchmarks.calibration.hierarchy import COLUMNS, FRAME, PRIORS, Simulation, run_prior
@@ -30,6 +31,7 @@ def test_the_stored_results_have_no_rejection_and_a_simulation_keeps_the_total_w
         assert abs(squares.sum() - squares.size) < 6 * np.sqrt(2 * squares.size)
 
 
+@pytest.mark.filterwarnings("ignore::bayesdp.measurements.consistency.PostProcessedWarning")
 def test_a_run_goes_on_and_noise_that_is_understated_is_found(tmp_path):
     def run(**more):
         return run_prior("varying shares", seed=2, draws=120, tune=60, **more)
