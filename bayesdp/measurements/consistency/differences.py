@@ -433,10 +433,11 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     weight = 1.0 / np.sqrt(np.concatenate(variance)[sure])
     values = np.concatenate([each.values for each in used])[sure]
     rows = _rows(used)
+    scaled = sp.diags_array(weight) @ rows
     # A residual below 1e-12 of matrix times solution (`lsqr` gives their norms) ends the search before it is the least one. It is not
     # that small once counts near by are taken away: whole ones, which leaves no rounding errors, and then what is left.
     for last in (False, False, False, True, True):
-        found = lsqr(sp.diags_array(weight) @ rows, weight * values, atol=1e-12, btol=1e-12, conlim=0.0, iter_lim=4000)
+        found = lsqr(scaled, weight * values, atol=1e-12, btol=1e-12, conlim=0.0, iter_lim=4000)
         reached = 1e-12 * (float(np.linalg.norm(weight * values)) + found[5] * found[8]) < 1e-3 * found[3]
         if reached:
             break
