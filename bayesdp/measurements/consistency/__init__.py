@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bayesdp.measurements.consistency.differences import LawCheck, law_check, warn_of_law
 from bayesdp.measurements.consistency.exact import (
     FALSE_ALARMS,
     CountedOnceWarning,
@@ -15,6 +14,7 @@ from bayesdp.measurements.consistency.exact import (
     unmoved,
     unseen_tables,
 )
+from bayesdp.measurements.consistency.law_check import LawCheck, law_check, warn_of_law
 from bayesdp.measurements.consistency.post_processed import (
     check_not_made_consistent,
     made_consistent,
