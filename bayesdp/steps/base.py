@@ -31,7 +31,7 @@ type Point = Mapping[str, npt.NDArray[Any]]
 _ATTEMPTS = 20_000
 """Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 
-_MOST_COMPILED = 6
+_MOST_COMPILED = 12
 """Functions of a frozen model; those that hold released numbers as constants fit one release only."""
 
 
@@ -249,14 +249,15 @@ def compiled(
     """Compile outputs as a function of the model's value variables, and return the names of those that it takes."""
     used = set(ancestors(outputs))
     inputs = [v for v in model.value_vars if v in used]
-    return _function(model, inputs, outputs, compile_kwargs), [v.name for v in inputs]
+    return kept_function(model, inputs, outputs, compile_kwargs), [v.name for v in inputs]
 
 
 _COMPILED: WeakKeyDictionary[pm.Model, list[tuple[list[Any], list[Any], Mapping[str, Any], Any]]] = WeakKeyDictionary()
 """Compiled functions of frozen models, for which PyMC caches its own functions too: refits compile nothing anew."""
 
 
-def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+def kept_function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+    """A compiled function; that of a frozen model is kept, and is not compiled again."""
     stored = _COMPILED.setdefault(model, []) if isinstance(model, pm.FrozenModel) else []
     for known_inputs, graph, options, function in stored:
         # The same computation of the same variables (constants by value, data by identity), however it was built.
@@ -309,7 +310,7 @@ def log_density(
     expression: Any = sum((rest for rest, _, _ in more), known)
     used = set(ancestors([expression]))
     variables = [v for v in model.value_vars if v in used]
-    function = _function(model, [*variables, *(given for _, given, _ in more)], [expression], compile_kwargs)
+    function = kept_function(model, [*variables, *(given for _, given, _ in more)], [expression], compile_kwargs)
     # Not a function inside of this one, which `pickle` could not write.
     return partial(_evaluated, function, table, [v.name for v in variables], [numbers for _, _, numbers in more])
 
