@@ -178,7 +178,8 @@ def sampled(
                 given["progressbar"] = False  # it would be drawn once, at the end, if at all
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
             with dispensable_progress():
-                tree: xr.DataTree = pm.sample(**given)
+                # Of JAX's samplers the draws are arrays of its own.
+                tree: xr.DataTree = pm.sample(**given).map_over_datasets(xr.Dataset.as_numpy)
             stop.no_more_draws()
             return tree
         given["callback"] = _Callback(stop, given, journal)
