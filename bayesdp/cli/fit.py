@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from bayesdp.release import Release
 
 _TEXT = """\
-The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
-own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
+The prior of the counts x is one of those below ({priors}), with
+hyperparameters given as --hyper NAME=VALUE; or a model of your own: a Python file (it is run!) with a function
+build_model(release) that returns a pymc.Model.
 
 Several releases of one table are fitted together, as one table at one time: all their noisy and exact parts, the noise of
 different releases being independent. Their labels must agree. Where answers that two of them give differ by more than their laws
@@ -53,7 +54,7 @@ def add(commands: Any) -> None:
         "fit",
         run,
         title="draw from the posterior of a release, or of several",
-        text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
+        text=_TEXT.format(priors=", ".join(PRIORS)) + "\n\n".join(prior.help() for prior in PRIORS.values()),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
     files = "the release: a .nc file, or a .csv file with noise.json; several of one table"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -86,7 +87,25 @@ class AssignedStep(BlockedStep):
     @classmethod
     def competence(cls, var: Any, has_grad: bool) -> Competence:
         """Claim variables of that kind, and nothing else."""
-        return Competence.IDEAL if cls.belongs(var) else Competence.INCOMPATIBLE
+        if not cls.belongs(var):
+            return Competence.INCOMPATIBLE
+        cls._check_sampler(var)
+        return Competence.IDEAL
+
+    @classmethod
+    def _check_sampler(cls, var: Any) -> None:
+        """Raise, with what to do instead, if ``pm.sample`` was asked for a sampler that has no step methods: PyMC does not say."""
+        caller: FrameType | None = sys._getframe(1)
+        while caller is not None:
+            frame, caller = caller, caller.f_back
+            asked = (
+                frame.f_locals.get("nuts_sampler") if frame.f_globals.get("__name__") == "pymc.sampling.mcmc" else None
+            )
+            if asked not in {None, "pymc"}:
+                raise ValueError(
+                    f"nuts_sampler={asked!r} cannot move {var.name} ({cls.kind}), which only {cls.__name__} can: leave nuts_sampler "
+                    f"out, or name 'pymc'. {cls.__name__} then moves it, and PyMC's NUTS all variables that it can have"
+                )
 
 
 class KernelTable(ABC):

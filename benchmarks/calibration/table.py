@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -61,15 +62,16 @@ def markdown_table(path: Path) -> str:
     Returns
     -------
     str
-        With a last line that gives numbers, seed and versions.
+        With a note at the smallest p-value, and a last line that gives numbers, seed and versions.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     columns = list(dict.fromkeys((row["prior"], row["invariants"]) for row in rows))
     found: dict[str, dict[tuple[str, str], str]] = {}
+    least = min(float(row["p_case"]) for row in rows)
     for row in rows:
-        place = found.setdefault(row["mechanism"], {})
-        place[row["prior"], row["invariants"]] = f"{float(row['p_case']):.2g}"
+        place, p = found.setdefault(row["mechanism"], {}), float(row["p_case"])
+        place[row["prior"], row["invariants"]] = f"**{p:.2g}** ¹" if p == least else f"{p:.2g}"
     lines = [
         "| mechanism | " + " | ".join(f"{prior}; {invariants}" for prior, invariants in columns) + " |",
         "|---|" + "---:|" * len(columns),
@@ -77,7 +79,11 @@ def markdown_table(path: Path) -> str:
     ]
     simulations, failed = (sum(int(row[name]) for row in rows) for name in ("simulations", "failed"))
     smallest = min(float(row["p_matrix"]) for row in rows)
+    middle, chance = -math.expm1(math.log(0.5) / len(rows)), -math.expm1(len(rows) * math.log1p(-least))
     lines += [
+        "",
+        f"¹ The smallest of {len(rows)}. Of so many p-values of right posteriors the smallest is below {middle:.2g} in every second "
+        f"table, and {least:.2g} or less in {chance:.0%} of all tables; at most, as a case's number is adjusted for its quantities.",
         "",
         f"{len(rows)} cases, {simulations:,} simulations, {failed} failed fits; smallest p-value adjusted for the cases "
         f"too: {smallest:.2g}. Seed {rows[0]['seed']}; {rows[0]['versions']}.",
