@@ -22,10 +22,10 @@ name in files            law                                           mass or d
 
 Laws within public bounds (`BoundedLaw`) are ``truncated-laplace``, ``boundary-inflated-laplace``, the Gaussian ones and those of
 integers with such names; ``rescaled-laplace`` (`bayesdp.papers.bounded_statistics`) is that of shares that add up to 1. `Censored`,
-``censored``, is another law of which only values within thresholds are published. Counts that offices publish after rounding or
-perturbing them (`PerturbedLaw`) have probabilities given the true count, and no differential privacy: ``random-rounding``,
-``conventional-rounding``, ``cell-key``, ``transition-table`` (any table of probabilities), and ``unknown-perturbation``, a table that
-is not published, and learnt.
+``censored``, is another law of which only values within thresholds are published, `Rounded`, ``rounded``, real noise that was
+rounded with the number it was added to. Counts that offices publish after rounding or perturbing them (`PerturbedLaw`) have
+probabilities given the true count, and no differential privacy: ``random-rounding``, ``conventional-rounding``, ``cell-key``,
+``transition-table`` (any table of probabilities), and ``unknown-perturbation``, a table that is not published, and learnt.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -47,6 +47,7 @@ from bayesdp.noise.bounded.laws import (
 )
 from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, IntegerLaw, Laplace, RealLaw
+from bayesdp.noise.independent.rounded import Rounded
 from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
@@ -70,7 +71,7 @@ __all__ = [
     "BoundaryInflatedLaplace", "BoundedLaw", "Canonical", "CellKey", "Censored", "ConventionalRounding",
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength", "NoiseLaw", "PerturbedLaw",
-    "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "SemiKNorm", "SubspaceNorm", "TransitionTable",
+    "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "Rounded", "SemiKNorm", "SubspaceNorm", "TransitionTable",
     "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
     "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding", "read_ptable",
 ]  # fmt: skip

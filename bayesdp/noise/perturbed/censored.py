@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,8 +43,17 @@ _PUBLISHED, _UNDER, _OVER = 0, 1, 2
 _VERBS = ("log_each", "log_cdf", "log_sf")
 
 
-def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -> LogMassWindows | None:
+def censored_windows(
+    law: NoiseLaw,
+    values: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    family: Callable[[Any], Any] | None = None,
+    reach: int = 0,
+) -> LogMassWindows | None:
     """Windows of published answers, `low - 1` and `high + 1` standing for those held back; None for laws without, or too long ones."""
+    # `family`: the law of a scale, where it is made of `law` by rounding; `reach`: how far around mu it then is of another form.
     # The law is that of the values without thresholds: discrete or continuous Laplace or Gaussian. Around whole numbers the law of
     # value minus location is one law: answers with the same scale, and the same distance from a whole number, share a window.
     laplace = isinstance(law, DiscreteLaplace | Laplace)
@@ -59,13 +68,13 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     anchor = np.floor(at)
     shapes, which = np.unique(np.stack([kind, scale, at - anchor], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1)
-    ends = [_ends(int(side), width, fraction, laplace, int(step)) for side, width, fraction in shapes]
+    ends = [_ends(int(side), width, fraction, laplace, int(step), reach) for side, width, fraction in shapes]
     if sum(up - down + 1 for down, up in ends) > _MOST:
         return None
     tables, slopes = [], []
     for (side, width, fraction), (down, up) in zip(shapes, ends, strict=True):
         answers = np.arange(down, up + 1.0)
-        verb = getattr(law.at_scales(width), _VERBS[int(side)])
+        verb = getattr((family or law.at_scales)(width), _VERBS[int(side)])
         table = np.asarray(verb(np.full(answers.shape, fraction), answers), dtype=np.float64)
         falls = (-1.0 / width, -1.0 / width) if laplace else np.minimum(table[[0, -1]] - table[[1, -2]], 0.0)
         slopes.append((0.0 if side == _UNDER else falls[0], 0.0 if side == _OVER else falls[1]))
@@ -78,14 +87,14 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     return LogMassWindows(low_ends, starts[which], lengths[which], np.concatenate(tables), *sides[which].T.copy())
 
 
-def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int) -> tuple[int, int]:
+def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int, reach: int) -> tuple[int, int]:
     """First and last true answer of a window, less the anchor."""
     near = int(np.ceil(fraction))
     flat = int(np.ceil((_FLAT_LAPLACE if laplace else _FLAT_NORMAL) * scale)) + 2
-    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE
+    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE + reach
     steep = -step if laplace else -far
     if kind == _PUBLISHED:
-        return (0, near) if laplace else (-far, far)
+        return (-reach, near + reach) if laplace else (-far, far)
     return (-flat, far) if kind == _UNDER else (steep, flat)
 
 
