@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +33,7 @@ class OfAnotherRV(PythonRV):
 
     __props__: tuple[str, ...] = (*PROPS, "inner")
     inner: type[noise.NoiseLaw]
-
-    @abstractmethod
-    def law_of(self, parameters: Sequence[Any]) -> noise.NoiseLaw:
-        """The law with the values of its inputs after the location."""
+    law_of: Any  # from the values of its inputs after the location to the law
 
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
         """Draw an array of independent values; the last argument is their size."""
@@ -79,12 +75,7 @@ class CensoredRV(OfAnotherRV):
 
 
 class Censored(Distribution):
-    r"""Values of a law around mu that are published from `below` to `above`; the others stand as codes 1 beyond.
-
-    .. math:: f(x \mid \mu) = \begin{cases} P(Y < below) & x = below - 1 \\ f_Y(x \mid \mu) & below \le x \le above \\
-        P(Y > above) & x = above + 1 \end{cases}
-
-    Tails are exact in logarithms however far out the thresholds are.
+    """Values of a law around mu that are published from `below` to `above`; the others stand as codes 1 beyond.
 
     Parameters
     ----------
@@ -170,10 +161,7 @@ class RoundedRV(OfAnotherRV):
 
 
 class Rounded(Distribution):
-    """Real noise around mu, rounded with it to the nearest multiple of a base.
-
-    The density of the noise is integrated over the rounding cell, with all digits in both tails and for cells that are small beside
-    the scale.
+    """Real noise around mu, rounded with it to the nearest multiple of a base: `bayesdp.noise.Rounded`.
 
     Parameters
     ----------
@@ -185,10 +173,6 @@ class Rounded(Distribution):
         What was rounded to multiples of; a known number.
     **scale
         ``b`` or ``sigma``, where `law` is a type.
-
-    See Also
-    --------
-    bayesdp.noise.Rounded : the same law without PyMC.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,27 +15,17 @@ from bayesdp._validate import positive_number
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.noise.arrays import located, log1mexp, special, values_and_location
-from bayesdp.noise.base import IndependentLaw, LossByLength, NoiseLaw
-from bayesdp.noise.independent.laws import Gaussian, Laplace, RealLaw
-from bayesdp.noise.perturbed.censored import censored_windows
-from bayesdp.queries import Query
+from bayesdp.noise.base import NoiseLaw
+from bayesdp.noise.independent.laws import Gaussian, Laplace
+from bayesdp.noise.perturbed.censored import MadeOfAnother, censored_windows
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-_CLOSE = 1e-9
-"""How far a published number may be from a multiple of the base, relative to the larger of the two: 0.3 is not 3 times 0.1."""
-_FINE = 1000.0
-"""Scales of so many bases have the variance ``variance + base**2 / 12`` to all digits."""
-_TAIL = 40.0
-"""Scales beyond which nothing is summed for a variance."""
+_CLOSE = 1e-9  # how far a published number may be from a multiple of the base, relatively: 0.3 is not 3 times 0.1
+_FINE = 1000.0  # scales of so many bases have the variance ``variance + base**2 / 12`` to all digits
+_TAIL = 40.0  # scales beyond which nothing is summed for a variance
 
 
-def _by_tails(law: Any, xp: Any, distance: Any, half: Any, scale: Any) -> Any:
-    """A difference of two tails, where it is not small beside them: of any symmetric law."""
-    near, far = (law.log_cdf_kernel(xp, -(distance + side), 0.0 * distance, scale) for side in (-half, half))
-    return near + log1mexp(xp, far - near)
-
-
-def _laplace_cell(law: Any, xp: Any, distance: Any, half: Any, scale: Any) -> Any:
+def _laplace_cell(xp: Any, distance: Any, half: Any, scale: Any) -> Any:
     """``exp(-a / b) sinh(h / b)``, or ``1 - exp(-h / b) cosh(a / b)`` where mu is in the cell, from terms of one sign."""
     inside = xp.minimum(distance, half)
     within = xp.log(-0.5 * (xp.expm1(-(half + inside) / scale) + xp.expm1((inside - half) / scale)))
@@ -43,7 +33,7 @@ def _laplace_cell(law: Any, xp: Any, distance: Any, half: Any, scale: Any) -> An
     return xp.where(distance < half, within, beyond)
 
 
-def _gaussian_cell(law: Any, xp: Any, distance: Any, half: Any, scale: Any) -> Any:
+def _gaussian_cell(xp: Any, distance: Any, half: Any, scale: Any) -> Any:
     """By Gauss's rule where the density changes little over the cell, else by tails, or by both sides where mu is in the cell."""
     x, w, inside = distance / scale, half / scale, distance < half
     flat = (w < 1.0) & (x * w < 1.0)
@@ -53,17 +43,16 @@ def _gaussian_cell(law: Any, xp: Any, distance: Any, half: Any, scale: Any) -> A
     erf = special(xp).erf
     near, far = (xp.where(inside, w + side, 1.0) / math.sqrt(2.0) for side in (-x, x))
     within = xp.log(0.5 * (erf(near) + erf(far)))
-    beyond = _by_tails(law, xp, xp.where(inside | flat, 2.0, x), xp.where(inside | flat, 1.0, w), 1.0)
+    # A difference of two tails, which is not small beside them where the density changes over the cell.
+    a, c = xp.where(inside | flat, 2.0, x), xp.where(inside | flat, 1.0, w)
+    tail, less = (Gaussian.log_cdf_kernel(xp, side - a, 0.0, 1.0) for side in (c, -c))
+    beyond = tail + log1mexp(xp, less - tail)
     return xp.where(flat, smooth, xp.where(inside, within, beyond))
 
 
-_CELLS: dict[type, Callable[..., Any]] = {Laplace: _laplace_cell, Gaussian: _gaussian_cell}
-
-
 def log_cell(law: type[NoiseLaw], xp: Any, distance: Any, half: Any, scale: Any) -> Any:
-    """Log-probability of real noise within `half` of a value at some distance from mu, elementwise; see `bayesdp.noise.arrays`."""
-    own = next((_CELLS[base] for base in law.__mro__ if base in _CELLS), _by_tails)
-    return own(law, xp, distance, half, scale)
+    """Log-probability of noise within `half` of a value at some distance from mu, elementwise; see `bayesdp.noise.arrays`."""
+    return (_laplace_cell if issubclass(law, Laplace) else _gaussian_cell)(xp, distance, half, scale)
 
 
 def steps_of(xp: Any, values: Any, base: float) -> tuple[Any, Any]:
@@ -73,7 +62,7 @@ def steps_of(xp: Any, values: Any, base: float) -> tuple[Any, Any]:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Rounded(IndependentLaw):
+class Rounded(MadeOfAnother):
     r"""Real noise that was rounded before it was published, with what it was added to, to the nearest multiple of a base.
 
     With F the distribution function of the noise and h half of the base:
@@ -81,19 +70,14 @@ class Rounded(IndependentLaw):
     .. math:: p(y \mid \mu) = F(y + h - \mu) - F(y - h - \mu), \qquad y \in base \cdot \mathbb{Z}
 
     Which way ties go makes no difference: they have probability 0. With the base 1 this is noise of textbooks, drawn as real
-    numbers, in a table of whole numbers; with 0.1 one decimal was kept.
-
-    ========  =============================================================================
-    Support   multiples of the base
-    Mean      mu where that is a multiple of the base or half of one, near it else
-    Variance  about that of the noise plus ``base**2 / 12``; exact where `variance` has it
-    ========  =============================================================================
+    numbers, in a table of whole numbers; with 0.1 one decimal was kept. The variance is about that of the noise plus
+    ``base**2 / 12``. Rounding is post-processing: what the noise hides without it, it hides with it.
 
     Parameters
     ----------
     law : NoiseLaw, or its description
-        Of independent real noise with a scale, as `Laplace` and `Gaussian`. Noise that is drawn on the integers is not rounded by
-        this law: rounded to 1 it is itself, and to another base it matters which way ties go.
+        `Laplace` or `Gaussian`. Noise that is drawn on the integers is not rounded by this law: rounded to 1 it is itself, and to
+        another base it matters which way ties go.
     base : float
         Greater than 0; one number for all answers.
     noise : NoiseLaw, or its description, optional
@@ -105,10 +89,6 @@ class Rounded(IndependentLaw):
     bayesdp.noise.ConventionalRounding : true counts, without noise, that are rounded to the nearest multiple.
     bayesdp.distributions.Rounded : the same law as a PyMC distribution.
 
-    Notes
-    -----
-    Rounding is post-processing: what the noise hides without it, it hides with it.
-
     Examples
     --------
     >>> from bayesdp.noise import Laplace
@@ -119,27 +99,24 @@ class Rounded(IndependentLaw):
     rounded law=(laplace b=2) base=1
     """
 
-    noise: Any
     base: float
 
     name = "rounded"
     support = "reals"
     full_support = True
-    other_parameters = ("law",)
     relation = (
         "law=(NAME PARAMETER=VALUE ...), the law of real noise before rounding, and base=BASE, what was rounded to"
     )
 
-    def __init__(
-        self,
-        law: NoiseLaw | Mapping[str, Any] | None = None,
-        base: Any = None,
-        *,
-        noise: NoiseLaw | Mapping[str, Any] | None = None,
-    ) -> None:
-        if (law is None) == (noise is None):
-            raise TypeError("law must be the law of the noise before it was rounded, given once")
-        inner = _inner(noise if law is None else law)
+    def __init__(self, law: Any = None, base: Any = None, *, noise: Any = None) -> None:
+        inner = self._given(law, noise)
+        if inner.support == "integers":
+            raise TypeError(
+                f"law must be of real noise, as Laplace and Gaussian are, got {inner}: rounding to 1 does nothing to its whole "
+                "numbers, and rounded to another base they have ties, which go by a rule that this law does not have"
+            )
+        if not isinstance(inner, Laplace | Gaussian):
+            raise TypeError(f"law must be Laplace or Gaussian noise, got {inner}")
         if base is None or np.ndim(base):
             raise TypeError(f"base must be one number greater than 0, such as 1, 5 or 0.1, got {base!r}")
         self._set(noise=inner, base=positive_number(base, "base"))
@@ -158,36 +135,11 @@ class Rounded(IndependentLaw):
         """Log-probability of each published value, elementwise; ``-inf`` where that is no multiple of the base."""
         y, mu = values_and_location(values, location)
         steps, known = steps_of(np, y, self.base)
-        found = log_cell(type(self.noise), np, np.abs(steps * self.base - mu), 0.5 * self.base, self._scales(y.shape))
-        return np.where(known, found, -np.inf)
+        off, scale = np.abs(steps * self.base - mu), self.noise._scales(y.shape)
+        return np.where(known, log_cell(type(self.noise), np, off, 0.5 * self.base, scale), -np.inf)
 
-    def log_cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of at most each value (any real number), elementwise."""
-        return np.asarray(self.noise.log_cdf(self._edge(values), location))
-
-    def log_sf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Logarithm of the probability of more than each value (any real number), elementwise."""
-        return np.asarray(self.noise.log_sf(self._edge(values), location))
-
-    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
-        """Probability of at most each value (any real number), elementwise."""
-        return np.exp(self.log_cdf(values, location))
-
-    def _edge(self, values: npt.ArrayLike) -> Floats:
-        """The upper end of the cell of the largest multiple of the base up to each value."""
-        y = np.asarray(values, dtype=np.float64)
-        steps, known = steps_of(np, y, self.base)
-        return np.asarray((np.where(known, steps, np.floor(y / self.base)) + 0.5) * self.base)
-
-    def rounded(self, values: npt.ArrayLike) -> Floats | Ints:
-        """The multiples of the base nearest to values: what is published of them.
-
-        Examples
-        --------
-        >>> from bayesdp.noise import Gaussian
-        >>> Rounded(Gaussian(2.0), base=5).rounded([3.5, -12.25])
-        array([  5, -10])
-        """
+    def _rounded(self, values: npt.ArrayLike) -> Floats | Ints:
+        """The multiples of the base nearest to values."""
         steps = np.rint(np.asarray(values, dtype=np.float64) / self.base)
         if self.integer:
             return np.asarray(steps * self.base, dtype=np.int64)
@@ -199,7 +151,7 @@ class Rounded(IndependentLaw):
         return {int(i): f"which is no multiple of {self.base:.17g}, the base of the law {self}" for i in odd}
 
     def _drawn(self, rng: np.random.Generator, location: Floats, count: int, invariants: Any = None) -> Floats | Ints:
-        return self.rounded(self.noise.draw(rng, location.shape, count, location=location))
+        return self._rounded(self.noise.draw(rng, location.shape, count, location=location))
 
     def variance(
         self, shape: tuple[int, ...], invariants: Invariants | None = None, location: npt.ArrayLike | None = None
@@ -208,66 +160,34 @@ class Rounded(IndependentLaw):
         if location is None and not self.additive:
             return None
         mu = located(location, shape)
-        off = mu - np.rint(mu / self.base) * self.base
-        pairs, which = np.unique(np.stack([off, self._scales(shape)], -1).reshape(-1, 2), axis=0, return_inverse=True)
-        return np.array([self._variance(*pair) for pair in pairs])[which.reshape(-1)].reshape(shape)
+        of_one: Any = np.vectorize(cache(self._variance), otypes=[float])
+        return np.asarray(of_one(mu - self._rounded(mu), self.noise._scales(shape)))
 
     def _variance(self, off: float, scale: float) -> float:
         """That of one scale, around `off` from a multiple of the base."""
         if scale > _FINE * self.base:
             return float(self.noise.at_scales(scale).variance(())) + self.base**2 / 12.0
-        at = self.base * np.arange(math.ceil(_TAIL * scale / self.base) + 2.0)
-        at = np.concatenate([-at[:0:-1], at])
-        mass = np.exp(log_cell(type(self.noise), np, np.abs(at - off), 0.5 * self.base, np.full(at.shape, scale)))
+        reach = math.ceil(_TAIL * scale / self.base) + 1
+        at = self.base * np.arange(-reach, reach + 1)
+        mass = np.exp(self._at(scale).log_each(at, off))
         return float(mass @ (at - mass @ at) ** 2)
 
     def picture(self, values: Floats, sd: float) -> Floats | None:
         """See `NoiseLaw.picture`: of decimals the mass of each, spread over its cell."""
-        if self.integer:
-            return super().picture(values, sd)
-        return np.exp(self.log_each(self.rounded(values))) / self.base if self.additive else None
+        return np.exp(self.log_each(self._rounded(values))) / self.base if self.additive else None
 
     def windows(self, values: npt.NDArray[Any]) -> LogMassWindows | None:
         """See `NoiseLaw.windows`: tails are exact lines of Laplace laws; of Gaussian laws tangents, from 40 sigma on."""
         y = np.asarray(values, dtype=np.float64)
-        never = np.full(y.shape, np.inf)
-        return censored_windows(self.noise, y, -never, never, family=self._at_scales, reach=math.ceil(0.5 * self.base))
+        ends, reach = np.full(y.shape, np.inf), math.ceil(0.5 * self.base)
+        return censored_windows(self.noise, y, -ends, ends, family=self._at, reach=reach)
 
-    def _at_scales(self, scale: npt.ArrayLike) -> Rounded:
+    def _at(self, scale: npt.ArrayLike) -> Rounded:
         return Rounded(self.noise.at_scales(scale), self.base)
-
-    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
-        """At most that of the noise before rounding. See `NoiseLaw.pair_loss`."""
-        found: LossByLength | None = self.noise.pair_loss(query, invariants)
-        return None if found is None else replace(found, tight=False)
 
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer. See `NoiseLaw.of_answer`."""
         return Rounded(self.noise.of_answer(answer, shape), self.base)
 
-    def model_parameters(self) -> dict[str, Any]:
-        """The type of the law before rounding, its parameters, and the base."""
-        return {"law": type(self.noise), **self.noise.model_parameters(), "base": self.base}
-
     def __str__(self) -> str:
         return f"{self.name} law=({self.noise}) base={self.base:.10g}"
-
-    def _scales(self, shape: tuple[int, ...]) -> Floats:
-        scales: Floats = self.noise._scales(shape)
-        return scales
-
-
-def _inner(given: Any) -> NoiseLaw:
-    """The law of the noise before rounding, checked."""
-    if isinstance(given, Mapping):
-        given = NoiseLaw.from_description(given)
-    if not isinstance(given, NoiseLaw):
-        raise TypeError(f"law must be a noise law such as Laplace(b=2), got {given!r}")
-    if given.integer:
-        raise TypeError(
-            f"law must be of real noise, as Laplace and Gaussian are, got {given}: its values are whole numbers, to which rounding to "
-            "1 does nothing, and rounded to another base they have ties, which go by a rule that this law does not have"
-        )
-    if not isinstance(given, RealLaw):
-        raise TypeError(f"law must be of independent real noise with a scale, as Laplace and Gaussian are, got {given}")
-    return given
