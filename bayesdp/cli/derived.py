@@ -66,9 +66,8 @@ def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
         if len(sides) != 2:
             raise ValueError(f"--ratio is written as 'A / B', with blanks around the stroke, got {text!r}")
         found.append(Derived.ratio(*sides, by=by, table=table))
-    found = found or (
-        [] if events and args.rank is None and args.change is None else [Derived.total(by=by, table=table)]
-    )
+    if not found and (args.rank is not None or args.change is not None or not events):
+        found = [Derived.total(by=by, table=table)]
     ranked = found
     if args.change is not None:
         name = args.change.removeprefix("table:")
@@ -95,9 +94,7 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
     if args.query is not None:
         raise ValueError("--query is a summary of its own; for sums by labels there are --sum and --by")
     if args.var is not None and args.var not in tables:
-        raise ValueError(
-            f"--var: there is no table {args.var!r} in the posterior; there are {nearest(args.var, tables)}"
-        )
+        raise ValueError(f"--var: the posterior has no table {args.var!r}; it has {nearest(args.var, tables)}")
     quantities = _quantities(args, tables[0] if args.var is None else args.var)
     table = summary(model.tree, quantities, prob=args.prob, columns=True)
     table.attrs["notes"] += ["simulated release: the noise came from a seeded generator"] * release.simulated
@@ -117,10 +114,8 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
 def in_columns(lines: Sequence[Sequence[str]], left: int) -> list[str]:
     """Lines of cells under one another, the first `left` of each line and the last one to the left."""
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
-    rows = (
-        [*(aligned(text, widths[k], right=k >= left) for k, text in enumerate(line[:-1])), line[-1]] for line in lines
-    )
-    return ["  ".join(row).rstrip() for row in rows]
+    filled = ([aligned(text, widths[k], right=k >= left) for k, text in enumerate(line[:-1])] for line in lines)
+    return ["  ".join([*row, line[-1]]).rstrip() for row, line in zip(filled, lines, strict=True)]
 
 
 def _number(value: float) -> str:
@@ -134,11 +129,8 @@ def _text_of(table: pd.DataFrame, percent: str) -> str:
     for part, block in table.groupby("part", sort=False):
         labels = [name for name in table.columns[1 : table.columns.get_loc("mean")] if block[name].notna().any()]
         event = block[ends].isna().all(axis=None) and block["mean"].notna().any()
-        shown = (
-            {"mean": "probability", "mcse": "mcse"}
-            if event
-            else dict(zip(["mean", "sd", *ends], ["mean", "sd", f"[{percent}%", f"{percent}%]"], strict=True))
-        )
+        shown = {"mean": "mean", "sd": "sd", ends[0]: f"[{percent}%", ends[1]: f"{percent}%]"}
+        shown = {"mean": "probability", "mcse": "mcse"} if event else shown
         rows = [[*map(printable, labels), *shown.values(), "ess", "rhat", ""]]
         for row in block.to_dict("records"):
             one = row["status"] in ("exact", "determined")

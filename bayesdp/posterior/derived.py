@@ -157,9 +157,7 @@ class Derived:
             change = now.chains - earlier
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
             chains = _divided(change, earlier) if relative else change
-            return Drawn(
-                labels=now.labels, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes)
-            )
+            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes))
 
         return Derived(f"{'relative ' * relative}change of {self.what}", self.by, self.table, draw)
 
@@ -265,21 +263,17 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
         exact, determined = own.exact.copy(), own.determined.copy()
         for places in rivals.values() or [list(range(len(own.exact)))]:
             if k is not None and k >= len(places):
-                raise ValueError(
-                    f"k must be less than the number of labels of {dim!r} that are ranked, {len(places)}, got {k}"
-                )
+                raise ValueError(f"k must be less than the number of ranked labels of {dim!r}, {len(places)}, got {k}")
             values = own.chains[..., places] * (1 if ascending else -1)
             best, worst = (rankdata(values, method, axis=-1) for method in ("min", "max"))
             ranks[..., places] = chains[..., places] = (best + worst) / 2
             if k is not None:
                 chains[..., places] = np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
             exact[places], determined[places] = own.exact[places].all(), own.determined[places].all()
-        share = (
-            "the mean of their ranks" if k is None else f"the places that are left, so that probabilities add up to {k}"
-        )
-        notes = (*own.notes, f"{kind} of {dim}: labels with equal values share {share}")
-        return Drawn(labels=own.labels, chains=chains, exact=exact, determined=determined, event=k is not None, behind=ranks,
-                     notes=notes)  # fmt: skip
+        share = "the mean of their ranks" if k is None else f"the places that are left: probabilities add up to {k}"
+        notes = (*own.notes, f"{kind}: labels with equal values share {share}")
+        event = k is not None
+        return replace(own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes)
 
     return Derived(what, (), of.table, draw)
 
@@ -295,20 +289,16 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
         if isinstance(other, Derived):
             of = other.draw(model, name if other.table == one.table else other.table)
             if own.labels != of.labels:
-                raise ValueError(
-                    f"both sides of {named(relation)} must have the same rows: leave `by` out, or select alike"
-                )
+                raise ValueError(f"both sides of {named(relation)} need the same rows: leave `by` out, or select alike")
         values = of.chains if isinstance(other, Derived) else np.asarray(other)
         relations = [relation, "="] if relation in ("<", ">") else [relation]
         gap, times = own.chains - values, len(relations)
         happens = [np.where(np.isfinite(gap), _RELATIONS[each](own.chains, values), np.nan) for each in relations]
         labels = {dim: labels * times for dim, labels in own.labels.items()}
         labels["event"] = [named(each) for each in relations for _ in own.keys]
-        exact, determined = (
-            np.tile(own_ & of_, times) for own_, of_ in ((own.exact, of.exact), (own.determined, of.determined))
-        )
-        return Drawn(labels=labels, chains=np.concatenate(happens, axis=2), exact=exact, determined=determined, event=True,
-                     behind=np.tile(gap, times), notes=tuple(dict.fromkeys((*own.notes, *of.notes))))  # fmt: skip
+        return Drawn(labels=labels, chains=np.concatenate(happens, axis=2), exact=np.tile(own.exact & of.exact, times),
+                     determined=np.tile(own.determined & of.determined, times), event=True, behind=np.tile(gap, times),
+                     notes=(*own.notes, *of.notes))  # fmt: skip
 
     return Derived(f"probability of {named(relation)}", one.by, one.table, draw)
 
@@ -320,11 +310,11 @@ def called(function: Callable[..., Any], model: PosteriorModel) -> Drawn:
     needed = [own.name for own in parameters if own.default is own.empty]
     for parameter in parameters:
         name = parameter.name
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ValueError(f"the function must name the variables that it takes, and not only have {parameter}")
         if name not in model.names and name in needed:
-            if len(needed) > 1 or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise ValueError(
-                    f"there is no variable {name!r} in the posterior; there are {nearest(name, model.names)}"
-                )
+            if len(needed) > 1:
+                raise ValueError(f"the posterior has no variable {name!r}; it has {nearest(name, model.names)}")
             name = model.published_tables()[0].name
         if name in model.names:
             given[parameter.name] = _variable(name, model)
@@ -336,20 +326,13 @@ def called(function: Callable[..., Any], model: PosteriorModel) -> Drawn:
     sizes = {dim: model.variables.sizes[dim] for dim in ("chain", "draw")}
     if not isinstance(found, xr.DataArray) or any(found.sizes.get(dim) != size for dim, size in sizes.items()):
         got = f"dimensions {dict(found.sizes)}" if isinstance(found, xr.DataArray) else type(found).__name__
-        raise ValueError(
-            f"the function must return a DataArray with a value for each draw, which keeps the dimensions {sizes}; it returned {got}"
-        )
+        raise ValueError(f"the function must return a DataArray that keeps the dimensions {sizes}; it returned {got}")
     if found.dtype.kind not in "biuf" or not found.size:
-        raise ValueError(
-            f"the function must return numbers, or True and False; got {found.size} of dtype {found.dtype}"
-        )
+        raise ValueError(f"the function must return numbers, or True and False, not {found.size} of {found.dtype}")
     ordered = found.transpose("chain", "draw", ...)
     values = ordered.values.astype(np.float64).reshape(*ordered.shape[:2], -1)
     places = np.indices(ordered.shape[2:]).reshape(found.ndim - 2, values.shape[2])
-    labels = {
-        str(dim): np.asarray(ordered[dim].values[own]).tolist()
-        for dim, own in zip(ordered.dims[2:], places, strict=True)
-    }
+    labels = {str(dim): ordered[dim].values[own].tolist() for dim, own in zip(ordered.dims[2:], places, strict=True)}
     none, event = np.zeros(values.shape[2], dtype=np.bool_), found.dtype.kind == "b"
     chains = np.where(np.isfinite(values), values, np.nan)
     return Drawn(labels=labels, chains=chains, exact=none, determined=none, event=event)
@@ -360,37 +343,33 @@ def _variable(name: str, model: PosteriorModel) -> xr.DataArray:
     table = next((own for own in model.tables if own.name == name), None)
     if isinstance(table, SummarisedPosterior):
         known = shown(model.variables.data_vars) or "there are none"
-        raise ValueError(
-            f"fit_hierarchy keeps no draws of the cells; parameters can be the recorded variables: {known}"
-        )
+        raise ValueError(f"fit_hierarchy keeps no draws of cells; parameters can be the recorded variables: {known}")
     draws = model.draws_of(name) if table is None else table.counts
     if table is not None:
         draws = draws.assign_coords({group: (dim, list(labels)) for group, dim, labels in table.release.frame.groups})
-    return (
-        draws.astype(np.int64) if draws.dtype.kind in "iu" else draws
-    )  # differences of narrow or unsigned integers wrap
+    # Differences of narrow or unsigned integers would wrap.
+    return draws.astype(np.int64) if draws.dtype.kind in "iu" else draws
 
 
-def summarised(own: Drawn, prob: float) -> tuple[dict[str, Any], list[str]]:
-    """Columns by name, and what is to be said. Draws without a value are left out, and counted."""
+def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list[str]]:
+    """Columns by their names, and what is to be said. Draws without a value are left out, and counted."""
     shape, flat = own.chains.shape, own.chains.reshape(-1, own.chains.shape[2])
     there = np.isfinite(flat)
     undefined, share = (~there).sum(axis=0), there.mean(axis=0)
     ends = [f"eti{100 * prob:.10g}_{end}" for end in ("lower", "upper")]
-    found = {name: np.full(shape[2], np.nan) for name in ("mean", "sd", *ends, "mcse", "ess_bulk", "ess_tail", "rhat")}
+    names = ("mean", "sd", *ends, "mcse", "ess_bulk", "ess_tail", "rhat")
+    found = {column: np.full(shape[2], np.nan) for column in names}
     for rows in [np.flatnonzero(undefined == 0), *np.flatnonzero((undefined > 0) & (share > 0))[:, None]]:
         summary = summarise_draws(flat[there[:, rows[0]]][:, rows], prob) if rows.size else None
-        for name, of in zip(("mean", "sd", *ends), ("mean", "sd", "lower", "upper"), strict=True):
-            found[name][rows] = getattr(summary, of, ())
+        for column, of in zip(names[:4], ("mean", "sd", "lower", "upper"), strict=True):
+            found[column][rows] = getattr(summary, of, ())
     drawn, free = found[ends[0]].copy(), np.flatnonzero(~own.determined & (share > 0))
     # Draws without a value count as the mean of the others: the error of that mean is then this one's, over their share.
     filled = np.where(there, flat, found["mean"]).reshape(shape)[..., free]
     of_chains, size = chain_statistics(filled), np.full(shape[2], np.nan)
-    found["ess_bulk"][free], found["ess_tail"][free] = (
-        of_chains.ess_bulk * share[free],
-        of_chains.ess_tail * share[free],
-    )
-    found["rhat"][free], size[free] = of_chains.rhat, ess_mean(filled) * share[free]
+    size[free], found["rhat"][free] = ess_mean(filled) * share[free], of_chains.rhat
+    for column in ("ess_bulk", "ess_tail"):
+        found[column][free] = getattr(of_chains, column) * share[free]
     still = free[np.fmin.reduce(flat[:, free]) == np.fmax.reduce(flat[:, free])]
     found["sd"][still] = 0.0
     for own_size in (size, found["ess_bulk"], found["ess_tail"]):
@@ -401,20 +380,15 @@ def summarised(own: Drawn, prob: float) -> tuple[dict[str, Any], list[str]]:
             size[still] = found["ess_bulk"][still] = ess_mean(np.nan_to_num(own.behind[..., still]))
             guess = (found["mean"][still] * size[still] + 0.5) / (size[still] + 1)
             spread[still] = np.sqrt(guess * (1 - guess))
-        for name in ("sd", *ends):
-            found[name][:] = np.nan
+        found |= {column: np.full(shape[2], np.nan) for column in ("sd", *ends)}
     found["mcse"] = np.where(own.determined, np.nan, spread / np.sqrt(size))
     found["sd"][own.determined] = np.nan
     words = np.where(own.exact, "exact", np.where(own.determined, "determined", ""))
-    status = [
-        f"undefined in {n} of {len(flat)} draws" if n else word
-        for n, word in zip(undefined.tolist(), words, strict=True)
-    ]
+    counted = [f"undefined in {count} of {len(flat)} draws" if count else "" for count in undefined.tolist()]
+    status = np.where(undefined > 0, counted, words).astype(object)
     value = pd.array(np.where(own.determined & (undefined == 0), drawn, np.nan), dtype="Float64")
-    notes = [*own.notes]
+    notes = [*own.notes, *["mcse of a probability is its Monte Carlo error"] * own.event]
     if undefined.any():
-        text = "have no value in some draws (a denominator of 0), and tell of the others"
-        notes.append(f"{(undefined > 0).sum()} of {shape[2]} numbers {text}; `undefined` has how many these are not")
-    if own.event:
-        notes.append("of probabilities, mcse is the Monte Carlo error")
+        text = "have no value in some draws (a denominator of 0), which are left out, and counted"
+        notes.append(f"{name}: {(undefined > 0).sum()} of {shape[2]} numbers {text}")
     return {**found, "undefined": undefined, "exact": value, "status": status}, notes

@@ -155,15 +155,13 @@ class Rows:
         """Draws of the sums, shape ``(chains, draws, rows)``, and which are exact, and which have one possible value."""
         empty = self.places[self._cells(sums)[self.places] == 0]
         if empty.size:
-            raise ValueError(
-                f"{sums} has no cells with {printable(self.part.name(int(empty[0])))}, and a denominator needs some"
-            )
+            name = printable(self.part.name(int(empty[0])))
+            raise ValueError(f"{sums} has no cells with {name}, and a denominator needs some")
         # Term by term: of streamed posteriors there are draws of sums, and not of differences.
         terms = [(weight, self._query(selection), selection) for weight, selection in sums.terms]
         chains = np.sum([weight * self._chains(query, own) for weight, query, own in terms], axis=0)
-        query = (
-            terms[0][1] if len(terms) == 1 else self._linear(sum(weight * query.matrix for weight, query, _ in terms))
-        )
+        matrices = [weight * query.matrix for weight, query, _ in terms]
+        query = terms[0][1] if len(terms) == 1 else self._linear(sum(matrices))
         stated = self.table.joint.exact
         exact = implied_answers(query, stated)
         for part in (part for own in stated if own.sign == "=" for part in own.query.parts):
@@ -174,12 +172,8 @@ class Rows:
     def _query(self, selection: Selection) -> Query:
         """The sums of the selected cells, one a row."""
         cells = np.flatnonzero(selection.mask(self.frame))
-        if len(cells) == self.frame.size:  # by the dimensions themselves, if no row is left out
-            return (
-                Query(self.frame, (self.part,))
-                if len(self.places) == self.part.rows
-                else self._linear(self.part.matrix[self.places])
-            )
+        if len(cells) == self.frame.size and len(self.places) == self.part.rows:
+            return Query(self.frame, (self.part,))
         entries = np.ones(len(cells), dtype=np.int64), (self.part.row_of_cell[cells], cells)
         return self._linear(sp.csr_array(entries, shape=(self.part.rows, self.frame.size))[self.places])
 

@@ -300,8 +300,8 @@ def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, not
         drawn = value.draw(model, value.table) if isinstance(value, Derived) else called(value, model)
     except ValueError as error:
         raise ValueError(f"{name!r}: {error}") from error
-    numbers, told = summarised(drawn, level)
-    notes += [f"{name}: {note}" for note in told]
+    numbers, told = summarised(name, drawn, level)
+    notes += [note for note in dict.fromkeys(told) if note not in notes]
     alone = drawn.labels["event"] if list(drawn.labels) == ["event"] else None  # it names itself
     return _framed(name, drawn.labels, alone, numbers)
 

@@ -100,11 +100,11 @@ def test_wrong_options_are_one_line(summary):
         (("--top", "3"), "--top and --ascending are about --rank DIM"),
         (
             ("--rank", "county", "--top", "9"),
-            "k must be less than the number of labels of 'county' that are ranked, 3, got 9",
+            "k must be less than the number of ranked labels of 'county', 3, got 9",
         ),
         (("--rank", "place"), "'place' is neither a dimension nor a group label"),
         (("--by", "county", "--query", "total"), "--query is a summary of its own"),
-        (("--by", "county", "--var", "y"), "--var: there is no table 'y' in the posterior; there are 'x'"),
+        (("--by", "county", "--var", "y"), "--var: the posterior has no table 'y'; it has 'x'"),
         (("--by", "county", "--prob", "2"), "--prob"),
     ):
         failed(summary(*options), words)
