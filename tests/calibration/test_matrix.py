@@ -69,6 +69,10 @@ def test_the_smallest_p_value_has_a_note_that_says_what_to_expect_of_it(tmp_path
         )
     text = markdown_table(tmp_path / "t.csv")
     assert "| m | 0.5 | **0.01** ¹ | 1 |" in text
+    assert "in percent" not in text  # coverage is shown where all rows have it
+    rows = pd.read_csv(tmp_path / "t.csv").assign(held_50=[0.5, 0.49, 0.52], held_95=[0.951, 0.94, 0.9])
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    assert "| m | 95.1 (50) | 94.0 (49) | 90.0 (52) |" in markdown_table(tmp_path / "t.csv")
     smallest = np.random.default_rng(1).random((100_000, 3)).min(axis=1)  # of right posteriors
     middle, chance = (
         float(re.search(r"is below ([0-9.]+) in every second", text)[1]),
@@ -86,6 +90,9 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
     rows = run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals")
     assert [row["mechanism"] for row in rows] == [case.mechanism for case in SMALL]
     assert all(row["failed"] == 0 for row in rows)
+    # Cells of 4 x 16 tables: a few standard errors, about .08 and .04 with the dependence of the cells of a table.
+    assert abs(np.mean([row["held_50"] for row in rows]) - 0.5) < 0.25
+    assert np.mean([row["held_95"] for row in rows]) > 0.8
     assert min(row["p_matrix"] for row in rows) > 0.01  # false alarm 0.01 for another seed
     assert all(row["p_matrix"] >= row["p_case"] for row in rows)
     assert run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals") == rows  # from the journals
