@@ -72,6 +72,7 @@ PERTURBED: dict[str, noise.NoiseLaw] = {
     "random rounding, base 5": noise.RandomRounding(5),
     "cell key": noise.CellKey(max_deviation=3, variance=1.5, not_smaller_than=2),
     "censored discrete Gaussian": noise.Censored(noise.DiscreteGaussian(2.0), below=6),
+    "rounded Laplace, base 1": noise.Rounded(noise.Laplace(1.5), 1),
     "unknown perturbation, Dirichlet rows": noise.UnknownPerturbation(2, concentration=1.0),
     "unknown perturbation, maximum entropy": noise.UnknownPerturbation(3, not_smaller_than=2, prior="max-entropy"),
 }

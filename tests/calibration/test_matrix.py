@@ -36,8 +36,6 @@ def test_every_noise_law_is_in_the_matrix_and_the_stored_one_is_whole_and_what_t
     elsewhere |= {"boundary-inflated-discrete-laplace", "boundary-inflated-discrete-gaussian"}
     # Rounding without chance, and tables of probabilities in general: posteriors by enumeration (tests/noise/perturbed).
     elsewhere |= {"conventional-rounding", "transition-table"}
-    # Its posterior is sampled beside one by enumeration (tests/noise/independent/test_rounded.py).
-    elsewhere |= {"rounded"}
     assert set(law_names().split(", ")) - laws - in_statistics == elsewhere
     assert len(CASES) == len({case.name for case in CASES})
     assert len(CASES) - len(LEARNT) == 4 * len({case.mechanism for case in CASES} - set(LEARNT))

@@ -101,7 +101,7 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
                 discrete = f"discrete-{answers.measured.law.name}"
                 words += f", as {discrete} does" if discrete in law_names() else ""
             if not integer:
-                words += f"; of noise that was rounded the law is 'rounded law=({answers.measured.law}) base={base:g}'"
+                words += f", and of rounded noise the law is 'rounded law=({answers.measured.law}) base={base:g}'"
             found.append((float(np.exp(np.sum(np.log(np.minimum(share, 1.0))))), words))
     return found
 

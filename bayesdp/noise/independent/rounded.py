@@ -69,9 +69,9 @@ class Rounded(MadeOfAnother):
 
     .. math:: p(y \mid \mu) = F(y + h - \mu) - F(y - h - \mu), \qquad y \in base \cdot \mathbb{Z}
 
-    Which way ties go makes no difference: they have probability 0. With the base 1 this is noise of textbooks, drawn as real
-    numbers, in a table of whole numbers; with 0.1 one decimal was kept. The variance is about that of the noise plus
-    ``base**2 / 12``. Rounding is post-processing: what the noise hides without it, it hides with it.
+    Ties have probability 0. With the base 1 this is noise of textbooks in a table of whole numbers; with 0.1 one decimal was kept. The
+    support is the multiples of the base, the mean near mu, the variance about that of the noise plus ``base**2 / 12``. Rounding is
+    post-processing: what the noise hides without it, it hides with it.
 
     Parameters
     ----------
