@@ -10,6 +10,7 @@ import pytest
 from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
+from tests.docs.test_how_to import GUIDES, commands
 from tests.posterior.test_derived import TOTALS, posterior, release
 
 
@@ -108,6 +109,14 @@ def test_wrong_options_are_one_line(summary):
         (("--by", "county", "--prob", "2"), "--prob"),
     ):
         failed(summary(*options), words)
+
+
+def test_the_commands_of_the_page_run(summary, run):
+    Path("other.nc").rename("before.nc")
+    own = commands(GUIDES / "derived-quantities.md")
+    assert len(own) == 7
+    assert [run(*arguments).status for arguments in own] == [0] * 7
+    assert Path("shares.csv").read_text().startswith("part,county,mean,sd,eti95_lower,eti95_upper,")
 
 
 def test_an_output_file_is_written_whole_and_not_replaced(summary, run):

@@ -58,6 +58,7 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
             "rank": D.total("sex=women", by="county").rank("county"),
             "least": D.total("sex=women", by="county").rank("county", ascending=True),
             "top": D.total("sex=women", by="county").top(2, "county"),
+            "of ratios": D.ratio("sex=women", "sex=men", by="county").rank("county"),
             "by sex": D.total(by="county*sex").top(1, "county"),
         },
         prob=0.9,
@@ -109,6 +110,15 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
     assert found.loc["rank", "mean"].sum() == pytest.approx(6)
     assert found.loc["top", "mean"].tolist() == pytest.approx([mean(in_top(w, 2)[i] for w in women) for i in range(3)])
     assert found.loc["top", "mean"].sum() == pytest.approx(2)
+    ratios = [[Fraction(a, b) if b else None for a, b in table] for table in tables]
+    for i in range(3):  # among those that have one
+        own_ranks = [
+            ranks([own[i], *(other for j, other in enumerate(own) if j != i and other is not None)])[0]
+            for own in ratios
+            if own[i] is not None
+        ]
+        row = found.loc["of ratios"].iloc[i]
+        assert (row["mean"], row["undefined"]) == (pytest.approx(mean(own_ranks)), 12 * (n - len(own_ranks)))
     for j, sex in enumerate(TABLE["sex"]):  # ranked among those of the same sex
         names = [f"county={county}, sex={sex}" for county in TABLE["county"]]
         wanted = [mean(in_top([row[j] for row in table], 1)[i] for table in tables) for i in range(3)]
@@ -166,6 +176,16 @@ def test_draws_without_a_value_are_left_out_and_count_for_nothing():
     )
     assert own["ess_bulk"] == pytest.approx(len(good), rel=0.06)  # independent draws
     assert own["mcse"] == pytest.approx(good.std() / np.sqrt(len(good)), rel=0.03)
+    # Whether there is a value depends on the draw before, the value does not: its mean is as good as of independent draws.
+    stays = rng.random((4, 2000)) < 0.95
+    there = np.ones((4, 2000), dtype=int)
+    for t in range(1, 2000):
+        there[:, t] = np.where(stays[:, t], there[:, t - 1], 1 - there[:, t - 1])
+    tables = np.stack([rng.poisson(50.0, (8000, 3)), np.repeat(there.reshape(-1, 1), 3, axis=1)], axis=2)
+    sticky = posterior(release(totals=None), tables, times=1)
+    sticky["posterior"]["x"].values[...] = tables.reshape(4, 2000, 3, 2)
+    told = bdp.summary(sticky, {"ratio": D.ratio("county=Lake*sex=women", "county=Lake*sex=men")}).loc[("ratio", "")]
+    assert told["ess_bulk"] == pytest.approx(there.sum(), rel=0.15)
     nobody = posterior(release(totals=None), np.zeros((40, 3, 2), dtype=int))
     told = bdp.summary(nobody, {"share": D.share("sex=women")}).loc[("share", "")]
     assert told["status"] == "undefined in 480 of 480 draws"
@@ -183,6 +203,7 @@ def test_what_follows_from_exact_values_is_exact_and_what_never_happened_may_hap
             "rank": D.total(by="county").rank("county"),
             "sure": D.probability("county=Lake > county=Cook"),
             "women": D.share("sex=women"),
+            "half": D.ratio("county=Lake", "county=Cook + sex=women"),
             "many": D.probability("sex=women > 30"),
         },
     )
@@ -195,6 +216,11 @@ def test_what_follows_from_exact_values_is_exact_and_what_never_happened_may_hap
     assert found.loc["share", ["sd", "mcse", "ess_bulk", "rhat"]].isna().all(axis=None)
     assert found.loc[("women", ""), "status"] == ""
     assert pd.isna(found.loc[("women", ""), "exact"])
+    assert found.loc[("half", ""), "status"] == ""  # the numerator alone is exact
+    mixed = bdp.summary(
+        tree, {"q": D.probability("county=Cook > county=Adams*sex=women"), "c": D.ratio("sex=women", "total")}
+    )
+    assert mixed["status"].tolist() == ["", "", ""]
     never = found.loc[("many", "sex=women > 30")]
     assert (never["mean"], never["status"]) == (0.0, "")
     assert 0.5 / (1.5 * 576) < never["mcse"] ** 2 * never["ess_bulk"] < 1.0 / 300  # and not 0
