@@ -181,7 +181,8 @@ class Derived:
     def rank(self, dim: str, *, ascending: bool = False) -> Derived:
         """Ranks of the labels of one of the dimensions of `by`, for each label of the others; 1 is the largest value.
 
-        Labels with equal values share the mean of the ranks that they take: 1, 2.5, 2.5, 4. `ascending`: 1 is the smallest value.
+        Labels with equal values share the mean of the ranks that they take: 1, 2.5, 2.5, 4. Labels without a value in a draw have no
+        rank in it. `ascending`: 1 is the smallest value.
         """
         return _ranked(self, dim, None, ascending)
 
@@ -265,10 +266,13 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
             if k is not None and k >= len(places):
                 raise ValueError(f"k must be less than the number of ranked labels of {dim!r}, {len(places)}, got {k}")
             values = own.chains[..., places] * (1 if ascending else -1)
-            best, worst = (rankdata(values, method, axis=-1) for method in ("min", "max"))
-            ranks[..., places] = chains[..., places] = (best + worst) / 2
-            if k is not None:
-                chains[..., places] = np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
+            last = np.where(
+                np.isnan(values), np.inf, values
+            )  # what has no value has no rank, and takes none from others
+            best, worst = (rankdata(last, method, axis=-1) for method in ("min", "max"))
+            ranks[..., places] = (best + worst) / 2
+            found = ranks[..., places] if k is None else np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
+            chains[..., places] = np.where(np.isnan(values), np.nan, found)
             exact[places], determined[places] = own.exact[places].all(), own.determined[places].all()
         share = "the mean of their ranks" if k is None else f"the places that are left: probabilities add up to {k}"
         notes = (*own.notes, f"{kind}: labels with equal values share {share}")
@@ -360,7 +364,7 @@ def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list
     names = ("mean", "sd", *ends, "mcse", "ess_bulk", "ess_tail", "rhat")
     found = {column: np.full(shape[2], np.nan) for column in names}
     for rows in [np.flatnonzero(undefined == 0), *np.flatnonzero((undefined > 0) & (share > 0))[:, None]]:
-        summary = summarise_draws(flat[there[:, rows[0]]][:, rows], prob) if rows.size else None
+        summary = summarise_draws(flat[:, rows][there[:, rows[0]]], prob) if rows.size else None
         for column, of in zip(names[:4], ("mean", "sd", "lower", "upper"), strict=True):
             found[column][rows] = getattr(summary, of, ())
     drawn, free = found[ends[0]].copy(), np.flatnonzero(~own.determined & (share > 0))

@@ -114,8 +114,8 @@ def test_wrong_options_are_one_line(summary):
 def test_the_commands_of_the_page_run(summary, run):
     Path("other.nc").rename("before.nc")
     own = commands(GUIDES / "derived-quantities.md")
-    assert len(own) == 6
-    assert [run(*arguments).status for arguments in own] == [0] * 6
+    assert len(own) == 7
+    assert [run(*arguments).status for arguments in own] == [0] * 7
     assert Path("shares.csv").read_text().startswith("part,county,mean,sd,eti95_lower,eti95_upper,")
 
 

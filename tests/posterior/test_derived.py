@@ -58,6 +58,7 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
             "rank": D.total("sex=women", by="county").rank("county"),
             "least": D.total("sex=women", by="county").rank("county", ascending=True),
             "top": D.total("sex=women", by="county").top(2, "county"),
+            "of ratios": D.ratio("sex=women", "sex=men", by="county").rank("county"),
             "by sex": D.total(by="county*sex").top(1, "county"),
         },
         prob=0.9,
@@ -109,6 +110,15 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
     assert found.loc["rank", "mean"].sum() == pytest.approx(6)
     assert found.loc["top", "mean"].tolist() == pytest.approx([mean(in_top(w, 2)[i] for w in women) for i in range(3)])
     assert found.loc["top", "mean"].sum() == pytest.approx(2)
+    ratios = [[Fraction(a, b) if b else None for a, b in table] for table in tables]
+    for i in range(3):  # among those that have one
+        own_ranks = [
+            ranks([own[i], *(other for j, other in enumerate(own) if j != i and other is not None)])[0]
+            for own in ratios
+            if own[i] is not None
+        ]
+        row = found.loc["of ratios"].iloc[i]
+        assert (row["mean"], row["undefined"]) == (pytest.approx(mean(own_ranks)), 12 * (n - len(own_ranks)))
     for j, sex in enumerate(TABLE["sex"]):  # ranked among those of the same sex
         names = [f"county={county}, sex={sex}" for county in TABLE["county"]]
         wanted = [mean(in_top([row[j] for row in table], 1)[i] for table in tables) for i in range(3)]
