@@ -298,6 +298,7 @@ def _with_kept(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
         trusted: dict[str, Any] = {"ravel_inputs": True, "trust_input": True}  # NUTS gives arrays of the right type
         gradient = model.logp_dlogp_function(variables, **trusted) if variables else None
         _KEPT[model] = _Kept(steps, gradient, NDArray(model=model))
+        _KEPT[model].trace.model = None  # what is kept of a model must not keep it
     kept = _KEPT[model]
     if kept.gradient is not None:
         chosen["nuts"] = {"logp_dlogp_func": kept.gradient} | dict(chosen.get("nuts", {}))
@@ -305,7 +306,7 @@ def _with_kept(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
         return chosen
     options = {name: chosen.pop(name) for name in ("fiber_gibbs", "nuts") if name in chosen}
     trace = copy(kept.trace)
-    trace.samples = {}
+    trace.model, trace.samples = model, {}
     return chosen | {"step": instantiate_steppers(model, [], kept.steps, step_kwargs=options), "trace": trace}
 
 

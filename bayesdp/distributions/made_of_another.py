@@ -47,7 +47,9 @@ class OfAnotherRV(PythonRV):
 def _with_scale(law: Any, parameters: dict[str, Any], what: str) -> tuple[Any, Any]:
     """The type of the law inside, and its scale, which is taken out of the parameters or the law."""
     name = getattr(law, "scale_name", None)
-    if isinstance(law, noise.NoiseLaw) and name and name not in parameters:
+    if isinstance(law, noise.NoiseLaw) and name and name in parameters:
+        raise TypeError(f"{name} is given twice: law={law!r} has one already")
+    if isinstance(law, noise.NoiseLaw) and name:
         law, parameters[name] = type(law), getattr(law, name)
     if not isinstance(law, type) or name is None or not hasattr(law, "log_cdf_kernel"):
         raise TypeError(f"law must be a type of noise law with {what}, got {law!r}")

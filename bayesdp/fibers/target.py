@@ -336,7 +336,8 @@ class Target:
             measured, rows = term.measured, state.rows[start : start + len(noisy)]
             published = np.where(measured, noisy, 0.0)
             if term.windows is not None:
-                rows[:, columns.NOISY] = published
+                # Less the residual it is the true answer, the place in a window: whole, which decimals are not to the last bit.
+                rows[:, columns.NOISY] = np.rint(published)
                 rows[:, columns.WINDOW_WEIGHT] = np.where(measured, temper, 0.0)
                 entries = len(term.windows.log_mass)
                 if term.changing:

@@ -39,7 +39,7 @@ _PARAMETERS: Final = {
 }
 """What they call a parameter. ``scale`` is the scale of the law, b or sigma."""
 
-_LOSS: Final = re.compile(r"\b(epsilon|eps|ε|rho|ρ|sensitivity) (?=\.?\d)", re.IGNORECASE)
+_LOSS: Final = re.compile(r"\b(epsilon|eps|ε|rho|ρ|sensitivity) (?=[-+]?\.?\d)", re.IGNORECASE)
 """Where the sign of equality may be left out, as in "epsilon 0.5 per county"."""
 
 

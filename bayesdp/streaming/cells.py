@@ -202,11 +202,11 @@ def named_queries(
         name = _name_of(query) if key is None else key
         if not isinstance(name, str) or not name:
             raise TypeError(f"record: names of queries must be strings that are not empty, got {name!r}")
-        if name in (*frame.dims, *(group for group, _, _ in frame.groups)):
+        while name in (*frame.dims, *(group for group, _, _ in frame.groups)):
             name = f"by_{name}"  # the name itself is that of the labels in the result, which no variable can share
         if name in found:
             raise ValueError(
-                f"record: two queries are called {name!r}; give them names, record={{'first': ..., 'second': ...}}"
+                f"record: two queries are called {name!r}; give them other names, record={{'first': ..., 'second': ...}}"
             )
         if name in taken:
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -361,12 +362,19 @@ def _tables(
 
 def _looks_wide(file: CsvFile, totals: Totalled, dims: Sequence[str] | None, notation: Notation | PlainNumbers) -> bool:
     """Distinct labels in the first columns, no text in the others, and none of values by name, or one that is their total."""
+    if not file.rows:
+        return False
     labels = {
         label for total in totals.values() for label in ([total] if isinstance(total, str | re.Pattern) else total)
     }
     order = list(dims or ())
     order[:1] = [""] if order and file.header[0] == "" else order[:1]
-    said = len(order) > 1 and {*order[:-1]} <= {*file.header} and order[-1] not in file.header  # as in no long file
+    # As in no long file, unless the last name is a slip of the pen for a column.
+    said = (
+        len(order) > 1
+        and {*order[:-1]} <= {*file.header}
+        and not get_close_matches(order[-1], file.header, cutoff=0.75)
+    )
     places = [file.column(name) for name in order[:-1]] if said else list(range(text_columns(file)))
     below = [i for i in range(len(file.header)) if i not in places]
     keys = {tuple(fields[i] for i in places) for _, fields in file.rows}

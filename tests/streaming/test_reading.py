@@ -59,14 +59,14 @@ def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
 
 
 def test_a_query_is_answered_if_it_was_recorded_row_by_row(release, tree):
-    by_age, prior = bdp.Margins(FRAME, ["age"]), FixedNegativeBinomial(8.0, 0.5)
+    by_area, prior = bdp.Margins(FRAME, ["tract"]), FixedNegativeBinomial(8.0, 0.5)
     narrow = bdp.fit_hierarchy(release, prior, record={"county": BY_COUNTY}, draws=200, **ASKED)  # the counties alone
     assert narrow["posterior"]["by_county"].dims == ("chain", "draw", "county", "age")  # labels have the name itself
-    assert bdp.summary(tree, query=by_age)["mean"].sum() == pytest.approx(TRUTH.sum())  # from the cells
+    assert bdp.summary(tree, query=by_area)["mean"].sum() == pytest.approx(TRUTH.sum())  # from the cells
     found = (bdp.summary(narrow, "by_county"), bdp.summary(narrow, query=bdp.Margins(FRAME, ["county", "age"])))
     assert found[0]["mean"].tolist() == found[1]["mean"].tolist()
     for given, message in (
-        ({"query": by_age}, r"not kept.*'by_county'.*do not add up to intervals.*in `record`"),
+        ({"query": by_area}, r"not kept.*'by_county'.*do not add up to intervals.*in `record`"),
         ({"var": "cells", "prob": 0.8}, r"intervals for prob = 0.9. Fit again with these in `quantiles`"),
         ({"var": "z"}, r"no variable 'z'.*'cells', 'by_county'"),
     ):
@@ -74,9 +74,12 @@ def test_a_query_is_answered_if_it_was_recorded_row_by_row(release, tree):
             bdp.summary(narrow, **given)
     rows = BY_COUNTY.matrix.toarray()[[4, 1]]
     own = Posterior.of(narrow)
+    ages = bdp.summary(narrow, query=bdp.Margins(FRAME, ["age"]))["mean"]  # sums of what was recorded
+    assert ages.sum() == pytest.approx(TRUTH.sum())
     two = own.chains_of(bdp.LinearQuery(FRAME, rows, ["b", "a"]))
     np.testing.assert_array_equal(two, own.chains_of(BY_COUNTY)[:, :, [4, 1]])
-    assert not own.has(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"]))
+    np.testing.assert_array_equal(own.chains_of(bdp.LinearQuery(FRAME, 2 * rows[:1], ["a"])), 2 * two[:, :, :1])
+    assert not own.has(bdp.LinearQuery(FRAME, np.eye(12, dtype=int)[:1], ["a"]))
 
 
 def test_the_command_line_summarises_and_reports(tree, tmp_path, capsys):

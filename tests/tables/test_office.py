@@ -284,6 +284,7 @@ WRONG = [
     ("area,F,M\nA,1,2\n", {"layout": "wide", "dims": ["area", "sex"], "flags": "M"}, "flags is for long files"),
     ("area\nA\n", {}, "the header is one column, 'area'; a table needs labels and values"),
     ("area,count\n", {}, "there is no line below the header"),
+    ("area,m,f,total\n", {}, "there is no line below the header"),
     ("", {}, "the file has no line|leaves nothing"),
     (COUNTS, {"skip_rows": 9}, "skip_rows=9 leaves nothing of the 5 lines"),
     (COUNTS, {"footer": 9}, "the file has no line with text besides those left out"),

@@ -289,7 +289,7 @@ class _OfGaussian(_StatedLaw):
 class Laplace(_OfLaplace, RealLaw):
     r"""Independent real noise with density ``exp(-|y - mu| / b) / (2 b)``: the Laplace mechanism of textbooks.
 
-    For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteLaplace`; noise
+    For published numbers with decimals. Noise drawn as whole numbers is `DiscreteLaplace`, rounded real noise `Rounded`; noise
     that changes no exact total is `ProjectedLaplace`. No mechanism of this package adds it: drawn with floating-point numbers
     it gives away more than its epsilon says (Mironov 2012).
 
@@ -354,7 +354,7 @@ class Laplace(_OfLaplace, RealLaw):
 class Gaussian(_OfGaussian, RealLaw):
     r"""Independent real noise with density ``exp(-(y - mu)**2 / (2 sigma**2)) / (sigma sqrt(2 pi))``: the Gaussian mechanism.
 
-    For published numbers with decimals. Noise that was rounded to whole numbers, or drawn as such, is `DiscreteGaussian`; noise
+    For published numbers with decimals. Noise drawn as whole numbers is `DiscreteGaussian`, rounded real noise `Rounded`; noise
     that changes no exact total is `ProjectedGaussian`. No mechanism of this package adds it: drawn with floating-point numbers
     it gives away more than its guarantee says (Mironov 2012).
 

@@ -58,7 +58,8 @@ def log_cell(law: type[NoiseLaw], xp: Any, distance: Any, half: Any, scale: Any)
 def steps_of(xp: Any, values: Any, base: float) -> tuple[Any, Any]:
     """How many times the base published values are, and whether they are multiples of it."""
     steps = xp.round(values / base)
-    return steps, xp.abs(values - steps * base) <= _CLOSE * xp.maximum(xp.abs(values), base)
+    # Nothing is a multiple by its size alone: only the last digits of a large number are not known.
+    return steps, xp.abs(values - steps * base) <= _CLOSE * base + 4.0 * np.finfo(np.float64).eps * xp.abs(values)
 
 
 @dataclass(frozen=True, eq=False, init=False)

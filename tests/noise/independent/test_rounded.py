@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 import bayesdp as bdp
 from bayesdp import distributions, noise
-from bayesdp.noise import DiscreteLaplace, Gaussian, Laplace, NoiseLaw, Rounded, parse_law
+from bayesdp.noise import Censored, DiscreteLaplace, Gaussian, Laplace, NoiseLaw, Rounded, parse_law
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.inference.oracle import assert_posterior, posterior_of, sample
 from tests.refusals import refused
@@ -148,6 +148,28 @@ def test_the_posterior_of_a_small_table(law):
     found = np.array([density({"x": own}) for own in tables])
     np.testing.assert_allclose(found - found[0], logs - logs[0], atol=1e-8)
     assert_posterior(sample(model, draws=1500, tune=100, seed=5), tables, posterior_of(logs))
+
+
+@pytest.mark.parametrize(
+    "law", [Rounded(Laplace(1.0), 0.1), Censored(Laplace(1.0), below=-3.0)], ids=["rounded", "censored"]
+)
+def test_tables_of_published_numbers_with_decimals(law):
+    """The place of 0.2 in its window is a whole count, although 0.2 less (0.2 less a count) is none to the last bit."""
+    query = bdp.Identity({"area": ["a", "b"]})
+    release = bdp.Release.from_published(
+        query.frame, [bdp.Measured(query, [0.2, 0.6], law)], [bdp.Exact(bdp.Totals(query.frame), 6)]
+    )
+    with pm.Model(coords=query.frame.coords) as model:
+        bdp.observe(release, bdp.ConfidentialCounts("x", pm.Poisson.dist(10.0), dims="area"))
+    tables = np.array([(a, 6 - a) for a in range(7)])
+    off = np.array([0.2, 0.6]) - tables
+    mass = (
+        stats.laplace.pdf(off)
+        if isinstance(law, Censored)
+        else stats.laplace.cdf(off + 0.05) - stats.laplace.cdf(off - 0.05)
+    )
+    logs = stats.poisson.logpmf(tables, 10.0).sum(axis=1) + np.log(mass).sum(axis=1)
+    assert_posterior(sample(model, draws=3000, tune=100, seed=5), tables, posterior_of(logs))
 
 
 def test_descriptions_and_text():
