@@ -47,6 +47,11 @@ def test_the_value_column_can_be_named_and_wide_tables_may_have_several_columns_
     refused(written("county,year,people,extra\nA,1990,7,8\n"), none, layout="long")
     refused(written("county,count,noisy\nA,1,2\n"), r"'count', 'noisy' could all be the column of values")
     refused(written(LONG), "there is no column 'people'", value="people")
+    years = written(
+        "county,year,births,deaths\nA,1990,7,8\nB,1991,7,8\n"
+    )  # no table with labels year, births and deaths
+    refused(years, "columns of labels|could all be the column of values|no column", dims=["county", "yaer"])
+    refused(written("county,m,f,total\n"), "there is no line below the header")
     path = written("county,year,Low,High\nA,1990,1,2\nB,1990,3,4\n")
     table = read_table(path, dims=["county", "year", "education"], layout="wide")
     assert table.sel(county="B", year="1990", education="Low").item() == 3
