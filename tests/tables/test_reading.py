@@ -50,7 +50,7 @@ def test_the_value_column_can_be_named_and_wide_tables_may_have_several_columns_
     years = written(
         "county,year,births,deaths\nA,1990,7,8\nB,1991,7,8\n"
     )  # no table with labels year, births and deaths
-    refused(years, "columns of labels|could all be the column of values|no column", dims=["county", "yaer"])
+    refused(years, "none of .* is known to be the column of values", dims=["county", "yaer"])
     refused(written("county,m,f,total\n"), "there is no line below the header")
     path = written("county,year,Low,High\nA,1990,1,2\nB,1990,3,4\n")
     table = read_table(path, dims=["county", "year", "education"], layout="wide")
