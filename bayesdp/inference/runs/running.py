@@ -20,6 +20,7 @@ from typing import Any
 import pymc as pm
 import pytensor
 import xarray as xr
+from pymc.backends.ndarray import NDArray
 from rich.console import Console
 
 from bayesdp._interrupts import (
@@ -190,6 +191,8 @@ def sampled(
             given["progressbar"] = False
         try:
             with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
+                if given.get("trace") is None and given.get("var_names") is None:
+                    given["trace"] = _SharedFunction(model=model)
                 tree = pm.sample(**given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
@@ -200,6 +203,14 @@ def sampled(
             raise KeyboardInterrupt
         stop.no_more_draws()
         return tree
+
+
+class _SharedFunction(NDArray):
+    """PyMC's store of draws; those of all chains have one compiled function, where PyMC compiles one for each."""
+
+    def __copy__(self) -> _SharedFunction:
+        types = {"fn": self.fn, "var_shapes": self.var_shapes, "var_dtypes": self.var_dtypes}
+        return _SharedFunction(self.name, self.model, self.vars, **types)
 
 
 class _Callback:
