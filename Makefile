@@ -135,6 +135,7 @@ notebooks-quick: $(INSTALLED) ## run every notebook with small numbers of draws;
 docs: $(INSTALLED) ## the site in build/site, from docs/, the notebooks and the package itself; warnings and dead links are errors
 	NUMBA_CACHE_DIR="$$($(BIN)/python conftest.py)" $(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 	BAYESDP_SITE=build/site $(BIN)/python -m pytest -n0 -q --durations=0 tests/docs/test_site.py
+	@echo "the site is at $(CURDIR)/build/site/index.html"
 
 # ---------------------------------------------------------------------------------------------------------- tidying
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
         TruncatedLaplace,
     )
     from bayesdp.mechanisms.composition import Composition, check_law, compose, is_nested
-    from bayesdp.posterior import LawComparison, compare_laws, published_table, summary
+    from bayesdp.posterior import Derived, LawComparison, compare_laws, published_table, summary
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
     from bayesdp.streaming import fit_cells, fit_hierarchy, fit_parts
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "CorrelatedGaussian", "Exact",
+    "BoundaryInflatedLaplace", "Composition", "ConfidentialCounts", "CorrelatedGaussian", "Derived", "Exact",
     "ExtendedGaussian", "ExtendedLaplace", "FlatCounts", "Frame", "Identity", "Invariants", "KNorm", "LatticeGaussian",
     "LatticeLaplace", "LawCheck", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
@@ -96,7 +96,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "mechanisms.composition": "Composition check_law compose is_nested",
     "measurements": "suppressed thresholded top_coded",
     "measurements.consistency": "LawCheck PostProcessedWarning",
-    "posterior": "LawComparison compare_laws published_table summary",
+    "posterior": "Derived LawComparison compare_laws published_table summary",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
     "streaming": "fit_cells fit_hierarchy fit_parts",

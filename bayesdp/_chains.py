@@ -43,11 +43,14 @@ _RESOLUTION = 1e-15
 WIDEST = 4096
 """Quantities with a larger range of values are not worked on by compiled code."""
 
+_REACH = 2**15 - 1
+"""How far a draw may be from the first one, to be written in 16 bits; from there on the range is too large."""
+
 LEAST_LENGTH, LONGEST = 8, 2**24
 """Draws of a chain at least, and of a quantity at most, for compiled code."""
 
-_TILE = 8
-"""Quantities that are copied out of the draws at a time: a line of cache."""
+_TILE, _ROWS = 64, 32
+"""Quantities, and draws, that are copied at a time: the lines of cache that are read and written stay where they are."""
 
 MOST_LAGS = 512
 """A sequence that Geyer's rule does not stop before this lag is left to a Fourier transform."""
@@ -207,6 +210,28 @@ def _last_below(often: Ints, size: int, share: float, smallest: int) -> int:
     return math.floor(cut) - smallest
 
 
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _copy(draws: Ints, first: int, codes: Codes, wide: Mask) -> None:
+    """Write how far the draws of some quantities are above the first one less `_REACH`; `wide` is set where one is further away."""
+    # `draws`, shape (all draws, quantities); the quantities are those from `first` on, as many as `codes`, shape (., all draws), has.
+    tile = len(wide)
+    low, high = np.empty(tile, dtype=np.int64), np.empty(tile, dtype=np.int64)
+    for b in range(tile):  # ends of 64 bits are ends here, too: differences are numbers of 64 bits
+        start = draws[0, first + b]
+        low[b] = max(start, np.iinfo(np.int64).min + _REACH) - _REACH
+        high[b] = min(start, np.iinfo(np.int64).max - _REACH) + _REACH
+        wide[b] = False
+    for top in range(0, len(draws), _ROWS):
+        rows = draws[top : top + _ROWS]
+        for b in range(tile):
+            start, least, most, column, far = draws[0, first + b], low[b], high[b], codes[b, top:], False
+            for i in range(len(rows)):
+                x = rows[i, first + b]
+                far |= (x < least) | (x > most)
+                column[i] = np.uint16(x - start + _REACH)
+            wide[b] |= far
+
+
 @nb.njit(cache=True, error_model="numpy")
 def _fill_scores(z: Floats, codes: Codes, places: Ints, length: int, values: Floats, mean: Floats) -> None:
     for c in range(len(places)):
@@ -229,19 +254,20 @@ def _fill_tail(bits: Words, codes: Codes, places: Ints, length: int, last: int) 
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def statistics_of_integers(draws: Ints, table: Floats, shares: Floats, found: Floats, slow: Mask) -> None:
-    """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of every quantity into `found`, shape (4, quantities)."""
-    # Of int64 `draws`, shape (chains, draws, quantities). `table` has normal scores by twice the mean rank, from 2 on, of all draws
-    # of split chains; `shares` the two quantiles that cut off the tails. `slow` is set where the range of values is too large:
-    # those are not written. An ESS that is left to a Fourier transform is NaN.
-    chains, draws_of, quantities = draws.shape
+def statistics_of_integers(
+    draws: Ints, chains: int, start: int, table: Floats, shares: Floats, found: Floats, slow: Mask
+) -> None:
+    """Write bulk ESS, ESS of the lower and of the upper tail, and R-hat of quantities into `found`, shape (4, quantities)."""
+    # Of int64 `draws`, shape (chains * draws, .), from the quantity `start` on, as many as `slow` has. `table` has normal scores by
+    # twice the mean rank, from 2 on, of all draws of split chains; `shares` the two quantiles that cut off the tails. `slow` is set
+    # where the range of values is too large: those are not written. An ESS that is left to a Fourier transform is NaN.
+    draws_of, quantities = len(draws) // chains, len(slow)
     length = draws_of // 2
     split = 2 * chains
     places = np.empty(split, dtype=np.int64)
     for c in range(chains):
         places[2 * c], places[2 * c + 1] = c * draws_of, (c + 1) * draws_of - length
-    codes = np.empty((_TILE, chains * draws_of), dtype=np.uint16)
-    low, high = np.empty(_TILE, dtype=np.int64), np.empty(_TILE, dtype=np.int64)
+    codes, far_off = np.empty((_TILE, len(draws)), dtype=np.uint16), np.zeros(_TILE, dtype=np.bool_)
     often = np.zeros((split, WIDEST), dtype=np.int64)
     in_all, in_split = np.zeros(WIDEST, dtype=np.int64), np.zeros(WIDEST, dtype=np.int64)
     folded = np.zeros(WIDEST, dtype=np.int64)
@@ -253,31 +279,26 @@ def statistics_of_integers(draws: Ints, table: Floats, shares: Floats, found: Fl
     covariance = np.zeros(MOST_LAGS + 4)
     for first in range(0, quantities, _TILE):
         tile = min(_TILE, quantities - first)
+        _copy(draws, start + first, codes, far_off[:tile])
         for b in range(tile):
-            low[b] = high[b] = draws[0, 0, first + b]
-        for c in range(chains):
-            for i in range(draws_of):
-                for b in range(tile):
-                    low[b], high[b] = min(low[b], draws[c, i, first + b]), max(high[b], draws[c, i, first + b])
-        for c in range(chains):
-            for i in range(draws_of):
-                for b in range(tile):
-                    codes[b, c * draws_of + i] = np.uint16(draws[c, i, first + b] - low[b])
-        for b in range(tile):
-            k = first + b
-            if float(high[b]) - float(low[b]) >= WIDEST:  # a difference of integers may be beyond 64 bits
+            k, line = first + b, codes[b]
+            low = high = line[0]
+            for i in range(len(line)):
+                low, high = min(low, line[i]), max(high, line[i])
+            width = int(high) - int(low) + 1
+            if far_off[b] or width > WIDEST:
                 slow[k] = True
                 continue
-            width = int(high[b] - low[b]) + 1
             if width == 1:
                 found[0, k] = found[1, k] = found[2, k] = chains * length * 2.0
                 found[3, k] = np.nan
                 continue
-            line = codes[b]
+            line -= low
             often[:, :width] = 0
-            for i in range(length):
-                for c in range(split):
-                    often[c, line[places[c] + i]] += 1
+            for c in range(split):
+                mine, own = line[places[c] :], often[c]
+                for i in range(length):
+                    own[mine[i]] += 1
             for v in range(width):
                 count = 0
                 for c in range(split):
@@ -292,7 +313,7 @@ def statistics_of_integers(draws: Ints, table: Floats, shares: Floats, found: Fl
             found[0, k] = effective(z, bits, False, split, length, mean, ends, between, covariance)
             before = -1
             for tail in range(2):
-                last = _last_below(in_all, chains * draws_of, shares[tail], low[b])
+                last = _last_below(in_all, len(draws), shares[tail], draws[0, start + k] - _REACH + int(low))
                 if last == before:
                     found[1 + tail, k] = found[tail, k]
                     continue
@@ -355,7 +376,7 @@ def chain_statistics(draws: Numbers, progress: Callable[[int, int], None] | None
         whole = np.issubdtype(flat.dtype, np.integer) and flat.size >= _MANY and fits
         for part in _parts(flat):
             with np.errstate(all="ignore"):
-                found[:, part] = _of_integers(flat[..., part]) if whole else _of_block(_moved(flat[..., part]))
+                found[:, part] = _of_integers(flat, part) if whole else _of_block(_moved(flat[..., part]))
             if progress is not None:
                 progress(part.stop, total)
     return ChainStatistics(*found.reshape(3, *shape))
@@ -427,12 +448,16 @@ def _moved(draws: Numbers) -> Floats:
     return np.ascontiguousarray(np.moveaxis(draws, 2, 0), dtype=np.float64)
 
 
-def _of_integers(draws: Numbers) -> Floats:
-    """`_of_block` of integers, shape (chains, draws, quantities): compiled code, and Fourier transforms for what it leaves to them."""
+def _of_integers(flat: Numbers, part: slice) -> Floats:
+    """`_of_block` of a part of integers, shape (chains, draws, .): compiled code, and Fourier transforms for what that leaves."""
+    draws = flat[..., part]
     chains, length, quantities = draws.shape
     found, wide = np.empty((4, quantities)), np.zeros(quantities, dtype=np.bool_)
     table = _score_table(2 * chains * (length // 2))
-    statistics_of_integers(np.ascontiguousarray(draws, dtype=np.int64), table, np.array(_TAILS), found, wide)
+    ready = flat.dtype == np.int64 and flat.flags.c_contiguous
+    rows = flat if ready else np.ascontiguousarray(draws, dtype=np.int64)
+    rows, start = rows.reshape(chains * length, -1), part.start if ready else 0
+    statistics_of_integers(rows, chains, start, table, np.array(_TAILS), found, wide)
     left = np.isnan(found[:3]) & ~wide
     if left[0].any():
         found[0, left[0]] = _ess(_normal_scores(_halves(_moved(draws[..., left[0]]))))

@@ -1,10 +1,11 @@
-"""Default priors for the counts of a release: four documented models, built from published numbers only.
+"""Default priors for the counts of a release, or of two: five documented models, built from published numbers only.
 
 ================  ===========================================================================================
 ``independent``   every cell has a rate of its own, nothing is shared
 ``log-linear``    main effects of each dimension, with cells that scatter around them
 ``hierarchical``  rates of a one-way table, partially pooled within groups
 ``shares``        sizes of areas, and shares of the other dimensions' cells that vary by area
+``change``        two tables of the same cells at two times, with levels that persist and a common change
 ================  ===========================================================================================
 
 They are a start. A model of one's own is a function ``build_model(release)`` in a file (see ``models/``). ``bayesdp --help`` reads
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
     from bayesdp.queries import Query, SumPart
     from bayesdp.release import Release
 
-__all__ = ["PRIORS", "Hyperparameter", "Prior", "build_model", "describe_prior", "published_mean"]
+__all__ = [
+    "CHANGE",
+    "PRIORS",
+    "Hyperparameter",
+    "Prior",
+    "build_change",
+    "build_model",
+    "describe_change",
+    "describe_prior",
+    "published_mean",
+]
 
 _SPREAD = 0.75
 """With this spread on the log scale 95% of the prior of a scale lies within a factor 4.3 of its median.
@@ -81,8 +92,8 @@ class Prior:
     title: str
     formula: str
     hyperparameters: tuple[Hyperparameter, ...]
-    # Of a release and checked hyperparameters: a model with the counts ``x``.
-    build: Callable[[Release, Mapping[str, Any]], pm.Model]
+    # Of a release and checked hyperparameters: a model with the counts ``x``. `CHANGE` takes two releases.
+    build: Callable[..., pm.Model]
 
     def _of(self, name: str) -> Hyperparameter:
         known = {hyper.name: hyper for hyper in self.hyperparameters}
@@ -407,6 +418,115 @@ def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -
     if "mean" in values and values["mean"] is None:
         values["mean"] = published_mean(release)
     return chosen.described({name: value for name, value in values.items() if value is not None})
+
+
+def _mean_of_both(before: Release, after: Release) -> float:
+    """The average count of a cell at the time in the middle."""
+    return (published_mean(before) * published_mean(after)) ** 0.5
+
+
+def _change(before: Release, after: Release, hyper: Mapping[str, Any]) -> pm.Model:
+    import pymc as pm
+
+    from bayesdp.inference import ConfidentialCounts, observe
+
+    mean = _mean_of_both(before, after) if hyper["mean"] is None else hyper["mean"]
+    dims, ones = before.dims, pm.math.ones(before.frame.shape)
+    with pm.Model(coords=after.coords | before.coords) as model:
+        centre = pm.Normal("log_mean", log(mean), hyper["centre_scale"])
+        spread = pm.LogNormal("level_spread", log(hyper["level_spread"]), _SPREAD)
+        level = pm.Normal("level", centre, spread, dims=dims)
+        change = pm.Normal("change", 0.0, hyper["change_scale"])
+        scatter = pm.LogNormal("cell_cv", log(hyper["scatter"]), _SPREAD)
+        for name, release, half in (("before", before, -0.5), ("after", after, 0.5)):
+            rate = pm.math.exp(level + half * change)
+            law = pm.NegativeBinomial.dist(mu=rate, alpha=scatter**-2 * ones)
+            observe(release, ConfidentialCounts(name, law, dims=dims))
+    return model
+
+
+CHANGE = Prior(
+    name="change",
+    title="two tables of the same cells: levels of cells that persist, a common change, and scatter of cells around it",
+    formula=(
+        "before[i] ~ Poisson(exp(level[i] - change / 2) * g[i]),  after[i] ~ Poisson(exp(level[i] + change / 2) * h[i])\n"
+        "level[i] ~ Normal(log_mean, level_spread),  change ~ Normal(0, change_scale): log of the common ratio of rates\n"
+        "g[i], h[i] ~ Gamma with mean 1 and coefficient of variation cell_cv, integrated out (counts negative binomial):\n"
+        "the ratio of the rates of a cell scatters around exp(change) by about the factor exp(1.4 cell_cv)\n"
+        "log_mean ~ Normal(log(mean), centre_scale)\n"
+        f"level_spread ~ LogNormal(log(level_spread), {_SPREAD}),  cell_cv ~ LogNormal(log(scatter), {_SPREAD})\n"
+        "Given the levels the two tables are independent: what one says of a cell is lent to the other by its level, the more\n"
+        "the smaller cell_cv is."
+    ),
+    hyperparameters=(
+        Hyperparameter("mean", None, "centre of the rates: of the exact or noisy totals of both, per cell"),
+        Hyperparameter("centre_scale", 1.5, "standard deviation of log_mean"),
+        Hyperparameter("level_spread", 1.0, "median of the differences between cells, on the log scale"),
+        Hyperparameter("change_scale", 0.5, "standard deviation of the common change, on the log scale"),
+        Hyperparameter("scatter", 0.2, "median of cell_cv"),
+    ),
+    build=_change,
+)
+
+
+def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
+    """A PyMC model of two tables with the same cells, of two times or places; the counts are ``before`` and ``after``.
+
+    Each release has its own law, invariants and guarantee. Changes of cells and of their sums are differences or ratios of
+    ``before`` and ``after``, draw by draw; the parameter ``change`` is the common change of the rates, on the log scale.
+
+    Parameters
+    ----------
+    before, after : Release
+        Of tables with the same dimensions and labels in the same order; groups may differ.
+    **hyper
+        ``CHANGE.hyperparameters`` lists them with their defaults, and ``CHANGE.formula`` is the model.
+
+    Raises
+    ------
+    ValueError
+        If the two tables have other cells, which is said by label, or a release is of statistics, or a value is not valid.
+
+    Examples
+    --------
+    >>> import bayesdp as bdp
+    >>> table, law = {"county": ["Alpha", "Beta"]}, bdp.noise.DiscreteGaussian(sigma=3.0)
+    >>> years = [
+    ...     bdp.Release.from_published(table, measured=[bdp.Measured(bdp.Identity(table), noisy, law)])
+    ...     for noisy in ([31, 80], [40, 97])
+    ... ]
+    >>> model = build_change(*years, scatter=0.1)
+    >>> [rv.name for rv in model.free_RVs]
+    ['log_mean', 'level_spread', 'level', 'change', 'cell_cv', 'before', 'after']
+    """
+    from bayesdp._validate import shown
+
+    for name, release in (("before", before), ("after", after)):
+        if release.about != "counts":
+            raise ValueError(f"{name} must be a release of counts; this one is of statistics")
+    one, other = before.frame, after.frame
+    if one.dims != other.dims:
+        raise ValueError(
+            f"after must have the dimensions of before, {shown(one.dims)}, in this order; it has {shown(other.dims)}"
+        )
+    for dim, first, second in zip(one.dims, one.labels, other.labels, strict=True):
+        if first != second:
+            only = [label for label in second if label not in set(first)]
+            lacking = [label for label in first if label not in set(second)]
+            found = f"only in after: {shown(only)}; " * bool(only) + f"only in before: {shown(lacking)}" * bool(lacking)
+            raise ValueError(
+                f"after must have the labels of before along {dim!r}, in the same order "
+                f"({found or 'they are in another order'}): give both tables the cells that they share"
+            )
+    return CHANGE.build(before, after, CHANGE.checked(hyper))
+
+
+def describe_change(before: Release, after: Release, **hyper: Any) -> str:
+    """The prior that `build_change` gives two releases, in words and formulas, with its numbers; for a report."""
+    values = CHANGE.checked(hyper)
+    if values["mean"] is None:
+        values["mean"] = _mean_of_both(before, after)
+    return CHANGE.described(values)
 
 
 def _prior_of(name: str) -> Prior:

@@ -3,7 +3,7 @@
 The working population of the Australian census of 2016 (Australian Bureau of Statistics, Working Population Profile W01,
 CC BY 2.5 AU; the files of the DataPack are in the folder): sex by 13 ages by 4 statuses, with all margins, of areas of several levels.
 It streams a posterior of the finest level (`bayesdp.fit_hierarchy`) under all published numbers, and prints seconds, the smallest
-effective sample size and the largest R-hat of the totals of each level, and of all cells, and the largest resident memory.
+effective sample size and the largest R-hat of the totals of each level, and of all cells, and the largest memory of the fit.
 The law of the office is not published: deviations are uniform from -3 to 3 for counts of 6 and more, and below that those with
 the largest entropy and mean 0 among 0 and 3, 4, ... An area that is the only part of another has its keys, and its numbers: they are
 left out at the higher level.
@@ -18,8 +18,6 @@ an R-hat above 1.05, the largest is 1.045; smallest ESS 174, 5% quantile 954. ``
 from __future__ import annotations
 
 import argparse
-import resource
-import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -29,6 +27,7 @@ import numpy as np
 
 import bayesdp as bdp
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
+from benchmarks.memory import apart
 from notebooks.real_tables_law import parted
 
 __all__ = ["LAW", "main", "released", "table_prior"]
@@ -73,7 +72,8 @@ def main() -> None:
     levels = {
         f"by_{name}": bdp.Margins(frame, [name]) for name in (release.dims[0], *(name for name, _, _ in frame.groups))
     }
-    tree = bdp.fit_hierarchy(
+    used = apart(
+        bdp.fit_hierarchy,
         release,
         table_prior(release),
         record=levels,
@@ -87,6 +87,7 @@ def main() -> None:
         resume=given.journal is not None,
         quiet=True,
     )
+    tree = used.result
     took = time.perf_counter() - began
     print(
         f"{frame.shape}, {sum(int((~own.unmeasured).sum()) for own in release.measurements):,} answers, release {made:.0f} s"
@@ -97,13 +98,11 @@ def main() -> None:
             ess, rhat = (tree["diagnostics"][f"{name}_{what}"].values for what in ("ess_bulk", "rhat"))
             print(f"{name}: smallest bulk ESS {np.nanmin(ess):.0f}, largest R-hat {np.nanmax(rhat):.4f}")
     rhat, ess = tree["cells"]["rhat"].values, tree["cells"]["ess"].values
-    apart = np.isposinf(rhat).sum()
     print(
         f"cells: {np.isfinite(rhat).sum():,} free, largest R-hat {np.nanmax(rhat):.3f}, {np.nansum(rhat > 1.05)} above 1.05, "
-        f"{apart} frozen apart, smallest ESS {np.nanmin(ess):.0f}, 5% quantile {np.nanquantile(ess, 0.05):.0f}"
+        f"{np.isposinf(rhat).sum()} frozen apart, smallest ESS {np.nanmin(ess):.0f}, 5% quantile {np.nanquantile(ess, 0.05):.0f}"
     )
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
-    print(f"{took:.0f} s in all, {memory:.2f} GB")
+    print(f"{took:.0f} s in all, {used.gigabytes:.2f} GB for the fit")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Posteriors of hierarchies at real size: ``python -m benchmarks.hierarchy_runs tracts`` (or ``full``, ``blocks``, ``state``).
 
 Each case is a release like the Census Bureau's (`benchmarks.census_like`), fitted by `bdp.fit_hierarchy` with a fixed negative
-binomial prior. It prints CPU seconds of this process, compiled code on disk, of the kernel and in all; the largest resident memory;
+binomial prior. It prints CPU seconds of its process, compiled code on disk, of the kernel and in all; its largest memory;
 and the smallest effective sample sizes, by level of geography and of cells. ``--leaves`` and ``--draws`` make a case smaller;
 ``--seed`` is that of the chains; ``--cores 2`` runs chains side by side, which changes no draw.
 """
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +23,7 @@ from bayesdp.hierarchies.chain import TreeChain
 from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.queries import Query, SumPart
 from benchmarks.census_like import CensusLike, census_like
+from benchmarks.memory import apart
 
 __all__ = ["CASES", "Case", "Figures", "fitted"]
 
@@ -169,6 +168,16 @@ def fitted(
     return found
 
 
+def _run(case: Case, leaves: int, draws: int, tune: int, cores: int, seed: int) -> tuple[Figures, int, float, float]:
+    """Figures, free cells, and CPU seconds of the release and of the whole process."""
+    own = census_like(
+        leaves, case.levels, leaf=case.leaf, full=case.full, people=case.people, watched=min(case.watched, leaves // 2)
+    )
+    built = time.process_time()
+    found = fitted(own, draws, tune, most=case.most, cores=cores, seed=seed, bins=case.bins)
+    return found, int(own.free.sum()), built, time.process_time()
+
+
 def main() -> None:
     """Run a case, and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -182,24 +191,17 @@ def main() -> None:
     case = CASES[given.case]
     leaves, draws = given.leaves or case.leaves, given.draws or case.draws
     load = os.getloadavg()
-    start = time.process_time()
-    own = census_like(
-        leaves, case.levels, leaf=case.leaf, full=case.full, people=case.people, watched=min(case.watched, leaves // 2)
-    )
-    built = time.process_time() - start
-    found = fitted(
-        own, draws, given.tune or case.tune, most=case.most, cores=given.cores, seed=given.seed, bins=case.bins
-    )
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e9 if sys.platform == "darwin" else 1e6)
+    took = apart(_run, case, leaves, draws, given.tune or case.tune, given.cores, given.seed)
+    found, free, built, process = took.result
     diagnostics = found.tree["diagnostics"].attrs
     print(
-        f"{given.case}: {leaves:,} leaves, {int(own.free.sum()):,} free cells, 2 chains of {draws:,} draws, "
+        f"{given.case}: {leaves:,} leaves, {free:,} free cells, 2 chains of {draws:,} draws, "
         f"{datetime.now(UTC):%Y-%m-%d}; load {load[0]:.1f} before and {os.getloadavg()[0]:.1f} after on {os.cpu_count()} cores"
     )
     print(f"goal: {case.goal}")
     print(
-        f"CPU seconds: release {built:.1f}, kernel {found.kernel:.1f}, fit {found.seconds:.1f}, process "
-        f"{time.process_time():.1f}; largest memory {peak:.2f} GB"
+        f"CPU seconds: imports and release {built:.1f}, kernel {found.kernel:.1f}, fit {found.seconds:.1f}, process "
+        f"{process:.1f}; largest memory {took.gigabytes:.2f} GB, {took.before:.2f} of them libraries"
     )
     for name, ess in found.ess.items():
         print(f"{name:<12} smallest ESS {ess:8.0f}   largest R-hat {found.rhat[name]:.4f}")

@@ -11,7 +11,6 @@ in ``notebooks/data/learnt_laws.csv`` (``--output``).
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from itertools import combinations
 from pathlib import Path
@@ -24,6 +23,7 @@ import pandas as pd
 
 import bayesdp as bdp
 from benchmarks.calibration.table import versions
+from benchmarks.memory import apart
 from notebooks.real_tables_law import learn, of_australia, with_law
 
 AGES = ["15_19", *(f"{age}_{age + 4}" for age in range(20, 75, 5)), "75ov"]
@@ -81,7 +81,6 @@ def learnt(
         "draws": own.shape[0] * own.shape[1],
         "sweeps": how.get("sweeps", 1),
         "seconds": round(time.perf_counter() - began),
-        "gigabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
     lines = []
     for k, quantity in enumerate(named):
@@ -111,6 +110,11 @@ def recovered(areas: int, prior: str, **how: int) -> list[dict[str, Any]]:
     return [{"tables": "synthetic", **line, "cells held": held} for line in lines]
 
 
+def _lines(release: bdp.Release, **how: int) -> list[dict[str, Any]]:
+    """What is learnt, without the draws."""
+    return learnt(release, **how)[0]
+
+
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learnt_law", description=__doc__)
@@ -123,13 +127,15 @@ def main() -> None:
     given = parser.parse_args()
     how = {"draws": given.draws, "tune": given.tune, "sweeps": given.sweeps}
     if given.office is None:
-        lines = recovered(given.areas, given.prior, **how)
+        took = apart(recovered, given.areas, given.prior, **how)
+        lines = took.result
     else:
         law = bdp.noise.UnknownPerturbation(3, not_smaller_than=3, prior=given.prior)
         release = with_law(of_australia(given.office, law, given.within), law, above=given.above)
         named = f"Australian, states {given.within}" + (f", above {given.above}" if given.above >= 0 else "")
-        lines = [{"tables": named, **line, "cells held": ""} for line in learnt(release, **how)[0]]
-    found = pd.DataFrame(lines).assign(versions=versions())
+        took = apart(_lines, release, **how)
+        lines = [{"tables": named, **line, "cells held": ""} for line in took.result]
+    found = pd.DataFrame(lines).assign(gigabytes=round(took.gigabytes, 2), versions=versions())
     print(found.T.to_string())
     if given.output is not None:
         before = [pd.read_csv(given.output)] if given.output.exists() else []

@@ -3,7 +3,7 @@
 3,000 areas by 12 categories (`benchmarks.perturbed_tables`), published with both margins and the total, each perturbed on its own:
 36,000 cells and 3,013 answers besides. It prints one line: seconds of sampling, the smallest bulk effective sample size and the
 largest R-hat of all area totals and category shares, how many of them have their truth in a 95% interval, and the largest
-resident memory. The goal is an effective sample size above 400 within 300 seconds on two cores. ``--areas``, ``--draws`` and
+memory. The goal is an effective sample size above 400 within 300 seconds on two cores. ``--areas``, ``--draws`` and
 ``--tune`` make it smaller.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import sys
 import time
 import warnings
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ import arviz as az
 import numpy as np
 
 import bayesdp as bdp
+from benchmarks.memory import apart
 from benchmarks.perturbed_tables import perturbed, with_margins
 
 __all__ = ["large", "main"]
@@ -63,13 +63,6 @@ def large(
         "rhat": float(max(np.nanmax(own) for own in rhat)),
         "inside": float(np.concatenate(inside).mean()),
     }
-    unit = 1e9 if sys.platform == "darwin" else 1e6
-    own, children = (
-        resource.getrusage(who).ru_maxrss / unit for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    found["memory"] = own + (
-        cores * children if cores > 1 else 0.0
-    )  # children counted in full, as many as run at a time
     return found
 
 
@@ -96,12 +89,13 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     given = vars(parser.parse_args())
     load = os.getloadavg()[0]
-    found = large(**given)
+    took = apart(large, children=given["cores"], **given)
+    found = took.result
     print(
         f"{given['areas']:,} x {given['categories']}, {given['chains']} chains of {given['draws']:,} draws after {given['tune']:,}, "
         f"{given['cores']} cores, {datetime.now(UTC):%Y-%m-%d}: {found['seconds']:.0f} s ({found['cpu']:.0f} s of CPU), "
         f"smallest bulk ESS areas {found['ess_areas']:.0f}, shares {found['ess_shares']:.0f}, largest R-hat {found['rhat']:.4f}, "
-        f"{found['inside']:.1%} in 95% intervals, {found['memory']:.2f} GB; "
+        f"{found['inside']:.1%} in 95% intervals, {took.gigabytes:.2f} GB; "
         f"load {load:.1f} before, {os.getloadavg()[0]:.1f} after"
     )
 

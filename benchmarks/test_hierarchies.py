@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,12 @@ import bayesdp as bdp
 from bayesdp._chains import chain_statistics
 from bayesdp.fibers import Chain
 from bayesdp.hierarchies.chain import TreeChain
+from bayesdp.hierarchies.priors import FixedNegativeBinomial
 from bayesdp.hierarchies.released import target_of
 from bayesdp.hierarchies.structure import structure_of
 from benchmarks.census_like import CensusLike, census_like
 from benchmarks.hierarchy_runs import CASES, fitted
+from benchmarks.memory import apart
 
 _FIRST_USE = """
 import time
@@ -92,6 +95,34 @@ def test_against_moves_of_tables_in_general(benchmark, enter):
         low, middle = both[1] / both[0]
         enter(f"hierarchy against general moves, ESS a CPU second, {name}, median", middle, "times", at_least=2.0)
         enter(f"hierarchy against general moves, ESS a CPU second, {name}, lowest 5%", low, "times", at_least=5.0)
+
+
+def three_thousand_counties() -> tuple[float, float]:
+    """Seconds of a fit that keeps draws of states only, and the smallest effective sample size of a cell, by batches."""
+    rng = np.random.default_rng(0)
+    states = np.sort(rng.integers(0, 51, 3143))
+    frame = {"county": [f"c{i}" for i in range(3143)], "state": ("county", [f"s{k:02d}" for k in states])}
+    table = bdp.Frame.of(frame).data_array(rng.poisson(rng.gamma(2.0, 15.0, 3143)))
+    noisy = bdp.mechanisms.DiscreteGaussian(bdp.Identity(frame), rho=0.02).release(table, rng=rng)
+    totals = bdp.Totals(frame, "state")
+    exact = bdp.Release.from_published(frame, exact=[bdp.Exact(totals, totals.apply(table))])
+    release, prior = bdp.compose(noisy, exact).release, FixedNegativeBinomial(mean=30.0, shape=2.0)
+    start = time.perf_counter()
+    tree = bdp.fit_hierarchy(release, prior, draws=1000, tune=200, chains=4, cores=2, random_seed=1, quiet=True)
+    cells: Any = tree["cells"]
+    return time.perf_counter() - start, float(cells["ess"].min())
+
+
+@pytest.mark.benchmark(group="hierarchies")
+def test_three_thousand_counties(benchmark, enter):
+    """3,143 counties in 51 states, as in `test_sampling`, but with Gaussian noise: of cells summaries are kept, and no draws."""
+    apart(three_thousand_counties)  # compiles
+    took = benchmark.pedantic(apart, args=(three_thousand_counties,), rounds=1)
+    seconds, ess = took.result
+    enter("3,143 counties by fit_hierarchy: 4 chains of 1,000 draws", seconds, "s", at_most=60)
+    enter("3,143 counties by fit_hierarchy: smallest ESS of a cell, by batches", ess, "draws", at_least=400)
+    enter("3,143 counties by fit_hierarchy: peak memory", took.gigabytes, "GB", at_most=0.5)
+    enter("3,143 counties by fit_hierarchy: of which libraries", took.before, "GB")
 
 
 @pytest.mark.benchmark(group="hierarchies")

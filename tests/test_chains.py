@@ -135,6 +135,9 @@ INTEGERS = {
     "slowly mixing": [slowly_mixing(1030), slowly_mixing(2200)],
     "series that ends at the last lag": [whole(40, 1, n, 2000, seed=n) for n in (12, 13, 16, 20)],
     "differences beyond 64 bits": [beyond_64_bits()],
+    "differences that 16 bits do not show": [
+        whole(3, 2, 90, 5) + k * whole(2, 2, 90, 5, seed=7) for k in (2**15, 2**16)
+    ],
     "other types": [whole(3, 2, 90, 11, dtype=own) for own in (np.int8, np.uint8, np.int32, np.uint64, np.bool_)],
     # Lengths for which 5% of the draws is a whole number, or nearly one.
     "quantiles between draws": [whole(30, 2, n, 7) for n in (*range(40, 64), 101, 161, 201)],
@@ -148,6 +151,21 @@ def test_integers_of_any_kind_by_compiled_code(kind, monkeypatch):
         compiled, plain = both(draws, monkeypatch)
         for name in NAMES:
             np.testing.assert_allclose(getattr(compiled, name), getattr(plain, name), rtol=1e-12, err_msg=name)
+
+
+def test_integers_in_any_order_of_memory_and_in_blocks(monkeypatch):
+    """More quantities than are copied at a time, which is 64, in blocks of 70; 33 draws, one more than are copied at a time."""
+    draws = np.random.default_rng(11).poisson(np.linspace(0.1, 40.0, 150), size=(3, 33, 150))
+    expected = chain_statistics(draws.astype(np.float64))
+    monkeypatch.setattr(_chains, "_MANY", 0)
+    monkeypatch.setattr(_chains, "_BLOCK", 70 * 99)
+    every_second, last_first = np.repeat(draws, 2, axis=2)[..., ::2], np.asfortranarray(draws)
+    for own in (draws, every_second, last_first, draws.astype(np.uint16)):
+        for name in NAMES:
+            np.testing.assert_allclose(getattr(chain_statistics(own), name), getattr(expected, name), rtol=1e-12)
+
+
+def test_chains_that_stand_still_apart(monkeypatch):
     draws = np.broadcast_to(np.array([3, 3, 9])[:, None, None], (3, 400, 2))
     for found in both(draws, monkeypatch):
         assert (found.rhat > 1e14).all()  # infinite, by rounding or exactly

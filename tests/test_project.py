@@ -68,6 +68,9 @@ def test_contributors_are_told_about_targets_that_exist_and_of_every_package_and
     for target, marks in (("test", "not slow and not system"), ("test-system", "system and not slow")):
         assert re.search(rf'^{target}: .*\n.* -m "{marks}"', makefile, re.MULTILINE)
         assert re.search(rf"^step {target} run_tests {target}$", run, re.MULTILINE)
+    assert re.search(
+        r"^docs: .*\n(\t.*\n)*\t@echo \"the site is at .*/build/site/index.html\"\n\n", makefile, re.MULTILINE
+    )
 
 
 def _laws_by_name(source, names):

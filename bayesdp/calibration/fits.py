@@ -6,17 +6,19 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pymc.backends.ndarray import NDArray
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_model
-from pymc.sampling.mcmc import assign_step_methods
+from pymc.sampling.mcmc import assign_step_methods, instantiate_steppers
 from pytensor.graph.basic import equal_computations
 
 from bayesdp import _validate
@@ -261,33 +263,50 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
         with handled(note, own_too=True), model, warnings.catch_warnings():
             # NUTS overflows on its first trial steps from a distant start, and rejects them.
             warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-            tree: xr.DataTree = pm.sample(**_with_gradient(model, settings), random_seed=seed)
+            tree: xr.DataTree = pm.sample(**_with_kept(model, settings), random_seed=seed)
     finally:
         if pressed:  # whatever PyMC did with it
             raise KeyboardInterrupt from None
     return tree
 
 
-_GRADIENTS: WeakKeyDictionary[pm.Model, Any] = WeakKeyDictionary()
-"""Log-density and gradient for NUTS, by frozen model; None where NUTS has no variables or all of them."""
+class _Kept(NamedTuple):
+    """What PyMC would work out again for every fit of a frozen model; the fits of one come one after the other."""
+
+    steps: Mapping[Any, list[Any]]  # which step method each variable has: found by differentiating the model
+    gradient: Any  # log-density and gradient for NUTS; None where NUTS has no variables, or all: its start makes a function of its own
+    trace: NDArray  # with the function that gives what is recorded
 
 
-def _with_gradient(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, with the compiled gradient of a frozen model for NUTS."""
-    # PyMC hands out a copy of it to every step method, for they may run side by side, and to copy it is to link it again: a fifth
-    # of the time of a small simulation. The fits of one frozen model come one after the other.
+_KEPT: WeakKeyDictionary[pm.Model, _Kept] = WeakKeyDictionary()
+
+_PLAIN = SAMPLER.keys() | {"fiber_gibbs", "nuts"}
+"""Arguments of `pm.sample` with which it can be given its steps and its trace."""
+
+
+def _with_kept(model: pm.Model, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, with what is kept of a frozen model."""
+    # PyMC hands out a copy of the gradient to every step method, for they may run side by side, and to copy it is to link it again: a
+    # fifth of the time of a small simulation. Steps and trace, which are not for several chains, were another fifth.
     chosen = dict(settings)
     own_steps = {"step", "compile_kwargs"} & chosen.keys()
     if own_steps or chosen.get("nuts_sampler") != "pymc" or not isinstance(model, pm.FrozenModel):
         return chosen
-    if model not in _GRADIENTS:
+    if model not in _KEPT:
         _, steps = assign_step_methods(model)
-        variables = steps.get(pm.NUTS) if len(steps) > 1 else None  # alone, its start makes a function of its own
+        variables = steps.get(pm.NUTS) if len(steps) > 1 else None
         trusted: dict[str, Any] = {"ravel_inputs": True, "trust_input": True}  # NUTS gives arrays of the right type
-        _GRADIENTS[model] = model.logp_dlogp_function(variables, **trusted) if variables else None
-    if _GRADIENTS[model] is not None:
-        chosen["nuts"] = {"logp_dlogp_func": _GRADIENTS[model]} | dict(chosen.get("nuts", {}))
-    return chosen
+        gradient = model.logp_dlogp_function(variables, **trusted) if variables else None
+        _KEPT[model] = _Kept(steps, gradient, NDArray(model=model))
+    kept = _KEPT[model]
+    if kept.gradient is not None:
+        chosen["nuts"] = {"logp_dlogp_func": kept.gradient} | dict(chosen.get("nuts", {}))
+    if kept.steps.keys() == {pm.NUTS} or chosen["chains"] != 1 or not chosen.keys() <= _PLAIN:
+        return chosen
+    options = {name: chosen.pop(name) for name in ("fiber_gibbs", "nuts") if name in chosen}
+    trace = copy(kept.trace)
+    trace.samples = {}
+    return chosen | {"step": instantiate_steppers(model, [], kept.steps, step_kwargs=options), "trace": trace}
 
 
 _FIT_SAMPLER = SAMPLER | {"draws": 1000, "tune": 1000, "chains": 4}

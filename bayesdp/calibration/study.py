@@ -132,7 +132,8 @@ class Study(Simulations):
         with _LOCK:
             start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])
             for longer in _LONGER:
-                chain = settings | {"draws": longer * settings["draws"]}
+                # The tuning too: a chain that is slow forgets its start as slowly.
+                chain = settings | {name: longer * settings[name] for name in ("draws", "tune")}
                 tree = quiet_sample(self.refit.model(truth.release), chain, seed)
                 try:
                     found = self._ranked(truth, tree, np.random.default_rng(ranks))

@@ -56,14 +56,19 @@ def need_counts(release: Release, remedy: str) -> None:
         raise ValueError(f"this is a release of statistics, and a table of counts is needed here; {remedy}")
 
 
-def read_releases(paths: Sequence[str]) -> Release:
-    """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
-    from bayesdp.mechanisms.composition import as_one
-
+def check_distinct(paths: Sequence[str]) -> None:
+    """Refuse a file that is given twice."""
     places = [Path(path).resolve() for path in paths]
     for i, path in enumerate(paths):
         if places[i] in places[:i]:
             raise ValueError(f"{path} is given twice: its noise would be counted twice")
+
+
+def read_releases(paths: Sequence[str]) -> Release:
+    """Read releases of one table, and put several together: all measurements, all exact parts, the total guarantee."""
+    from bayesdp.mechanisms.composition import as_one
+
+    check_distinct(paths)
     joint = as_one([read_release(path) for path in paths], paths)
     if len(paths) > 1:
         say(f"{' and '.join(paths)} are taken as measurements of one table at one time")

@@ -1,4 +1,4 @@
-"""``bayesdp fit``: one release or several of one table in, a posterior out.
+"""``bayesdp fit``: one release, several of one table, or two of two times (``--change``) in, a posterior out.
 
 The draws, with the states of the chains, from which a fit goes on are beside the output, under another name when it has ended.
 """
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
     from bayesdp.inference.interrupt import StopOnCtrlC
     from bayesdp.inference.sampling import Drawn
-    from bayesdp.release import Release
 
 _TEXT = """\
-The prior of the counts x is one of three, with hyperparameters given as --hyper NAME=VALUE; or a model of your
-own: a Python file (it is run!) with a function build_model(release) that returns a pymc.Model.
+The prior of the counts x is one of those below ({priors}), with
+hyperparameters given as --hyper NAME=VALUE; or a model of your own: a Python file (it is run!) with a function
+build_model(release) that returns a pymc.Model.
+
+With --change the releases are two, of tables with the same cells at two times: the counts before and after are drawn jointly, under
+the last prior below. `bayesdp summary --change` then says what changed.
 
 Several releases of one table are fitted together, as one table at one time: all their noisy and exact parts, the noise of
 different releases being independent. Their labels must agree. Where answers that two of them give differ by more than their laws
@@ -46,14 +49,14 @@ is what you want.
 
 def add(commands: Any) -> None:
     """Add the subcommand."""
-    from bayesdp.priors import PRIORS
+    from bayesdp.priors import CHANGE, PRIORS
 
     command = add_command(
         commands,
         "fit",
         run,
         title="draw from the posterior of a release, or of several",
-        text=_TEXT + "\n\n".join(prior.help() for prior in PRIORS.values()),
+        text=_TEXT.format(priors=", ".join(PRIORS)) + "\n\n".join(prior.help() for prior in (*PRIORS.values(), CHANGE)),
         example="bayesdp fit release.nc --prior log-linear --hyper effect_scale=1 --seed 1 -o posterior.nc",
     )
     files = "the release: a .nc file, or a .csv file with noise.json; several of one table"
@@ -61,6 +64,7 @@ def add(commands: Any) -> None:
     model = command.add_mutually_exclusive_group()
     model.add_argument("--prior", choices=tuple(PRIORS), help="prior of the counts (default: independent)")
     model.add_argument("--model", metavar="FILE.py", help="file with your own build_model(release)")
+    model.add_argument("--change", action="store_true", help="two releases, of the same cells at two times")
     add_repeatable(command, "--hyper", "NAME=VALUE", "a hyperparameter")
     command.add_argument("--chains", type=int, default=4, help="number of chains (default: 4)")
     command.add_argument("--draws", type=int, default=1000, help="draws kept from each chain (default: 1000)")
@@ -79,7 +83,6 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
-    from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
 
     args.partial = Path(f"{args.output}.partial")  # where the draws are written as they come
@@ -89,14 +92,15 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
-    release = read_releases(args.release)
+    if args.change and len(args.release) != 2:
+        raise ValueError(f"--change takes two releases, before and after, and {len(args.release)} were given")
     log_safely()
     warn_of_open_caches("fit")
     if args.cell_by_cell:
-        return _by_cell(release, args)
-    model, prior = _model(release, args)
-    if short := _short_of_memory(model, args):
-        return _by_cell(release, args, short)
+        return _by_cell(args)
+    model, prior = _of_two_times(args) if args.change else _model(args)
+    if not args.change and (short := _short_of_memory(model, args)):
+        return _by_cell(args, short)
     with model, StopOnCtrlC() as stop:
         return _saved(model, prior, args, stop)
 
@@ -166,13 +170,25 @@ def _drawn(
         raise
 
 
-def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
+def _of_two_times(args: argparse.Namespace) -> tuple[pm.Model, str]:
+    """The model of two tables, and its prior in words for the report."""
+    from bayesdp.cli.files import check_distinct, read_release
+    from bayesdp.priors import CHANGE, build_change, describe_change
+
+    check_distinct(args.release)
+    before, after = map(read_release, args.release)
+    hyper = CHANGE.parsed(pairs(args.hyper, "--hyper"))
+    return build_change(before, after, **hyper), describe_change(before, after, **hyper)
+
+
+def _model(args: argparse.Namespace) -> tuple[pm.Model, str]:
     """The model that was asked for, and its prior in words for the report."""
     import pymc as pm
 
-    from bayesdp.cli.files import function_of, load_file, need_counts
+    from bayesdp.cli.files import function_of, load_file, need_counts, read_releases
     from bayesdp.priors import PRIORS, build_model, describe_prior
 
+    release = read_releases(args.release)
     if args.model is None:
         need_counts(
             release,

@@ -25,13 +25,18 @@ scale are in the agency's methods note:
   discrete-gaussian sigma=5          independent integers, mass ~ exp(-k^2 / (2 sigma^2))
   laplace b=4                        independent real numbers, density ~ exp(-|z| / b)
   gaussian sigma=5                   independent real numbers, density ~ exp(-z^2 / (2 sigma^2))
+  rounded law=(laplace b=4) base=1   the last two, rounded to multiples of a base
+  random-rounding base=3             true counts, rounded at random; conventional-rounding base=5: to the nearest multiple
+  cell-key FILE                      true counts, perturbed by cell keys with the table of an office
+  censored law=(gaussian sigma=5) below=90    another law, of which only values of at least 90 are published
   lattice-laplace epsilon=0.25 norm=l1    integers that change no exact value, ~ exp(-epsilon * norm)
   lattice-gaussian sigma=5           integers that change no exact value, ~ exp(-l2^2 / (2 sigma^2))
   projected-gaussian sigma=5         real numbers that change no exact value, same form
 For the first four, 'epsilon=0.5 sensitivity=2' stands for b (b = sensitivity / epsilon), 'rho=0.1 sensitivity=1' for
-sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either.
+sigma (sigma = sensitivity / sqrt(2 rho)), and 'variance=25' or 'standard deviation=5' for either. docs/how-to/by-agency.md has laws by
+country and agency.
 
-Numbers that were clipped, rounded or made consistent after the noise was added follow no such law: see --postprocessing and
+Numbers that were clipped or made consistent after the noise was added follow no such law: see --postprocessing and
 --adding-up. Further noisy files are named with --noisy, each followed by its own --law; the noise of the files, and of the margins
 in one file, must be independent of one another. Lines or columns of totals within the table are declared, --total county=Total,
 and so is how an office writes its files, --declare. A file noise.json that came with the data says all of this:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._text import aligned, csv_text, printable, width
+from bayesdp._text import csv_text, printable
+from bayesdp.cli import derived
 from bayesdp.cli.arguments import (
     FORMS,
     add_command,
@@ -19,8 +21,11 @@ from bayesdp.cli.arguments import (
 from bayesdp.cli.errors import ADVICE, announce, show, status_of
 
 if TYPE_CHECKING:
-    from bayesdp.posterior import Answers
+    from bayesdp.posterior import Answers, PosteriorModel
     from bayesdp.queries import Query
+
+_SUFFIXES = {"table": ".txt", "csv": ".csv", "json": ".json"}
+"""Forms of a summary, and how the names of their files end."""
 
 _SUMMARY_TEXT = """\
 For each cell, each answer of a query, or each element of a parameter (--var): the published noisy value, the
@@ -41,9 +46,16 @@ def add_summary(commands: Any) -> None:
     )
     command.add_argument("posterior", metavar="POSTERIOR", help="file written by `bayesdp fit`")
     command.add_argument("--prob", type=float, default=0.95, help="probability of the intervals (default: 0.95)")
-    command.add_argument("--format", choices=("table", "csv", "json"), default="table", help="(default: table)")
+    formats = "(default: that of the output's name, else table)"
+    command.add_argument("--format", choices=tuple(_SUFFIXES), help=formats)
     command.add_argument("--query", metavar="QUERY", help=f"sums of the counts to summarise: {FORMS} (default: cells)")
     command.add_argument("--var", metavar="NAME", help="a parameter, or another table (default: the first table)")
+    derived.add_options(command)
+    add_output(
+        command,
+        f"write the summary to this file ({', '.join(_SUFFIXES.values())}) and not to the screen",
+        required=False,
+    )
 
 
 def summarise(args: argparse.Namespace) -> int:
@@ -54,8 +66,16 @@ def summarise(args: argparse.Namespace) -> int:
     from bayesdp.posterior import PosteriorModel, SummarisedPosterior, summarise_table, summarise_variable
 
     probability(args.prob, "--prob")
+    ending = "" if args.output is None else Path(args.output).suffix.lower()
+    form = args.format or next((name for name, own in _SUFFIXES.items() if own == ending), "table")
+    if args.output is not None:
+        wanted = f"a summary{f' with --format {form}' if args.format else ''} is written to a file that ends in"
+        suffixes = (_SUFFIXES[form],) if args.format else tuple(_SUFFIXES.values())
+        check_output_file(args.output, suffixes, f"{wanted} {' or '.join(suffixes)}", force=args.force)
     tree, release = read_posterior(args.posterior)
     model = PosteriorModel(tree)
+    if derived.asked(args):
+        return _deliver(args, form, derived.summarise(args, form, model, release), model)
     tables = {table.name: table for table in model.tables}
     if args.var is None and not tables:
         raise ValueError(
@@ -92,11 +112,22 @@ def summarise(args: argparse.Namespace) -> int:
     }
     if table is not None and release.about == "counts":
         heading["counts"] = "continuous relaxation" if table.relaxed else "whole numbers"
-    write = {"table": _table, "csv": _csv, "json": _json}[args.format]
+    write = {"table": _table, "csv": _csv, "json": _json}[form]
     others = [other for other in model.names if other not in (name, f"{name}_coordinates")]
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
-    show(write(answers, heading, model.message) + (more if args.format == "table" else ""))
-    return status_of(model, "" if args.format == "csv" else ADVICE)
+    return _deliver(args, form, write(answers, heading, model.message) + (more if form == "table" else ""), model)
+
+
+def _deliver(args: argparse.Namespace, form: str, text: str, model: PosteriorModel) -> int:
+    """Print a summary, or write it to the file that was named; the exit status."""
+    from bayesdp.storage import write_text
+
+    if args.output is None:
+        show(text)
+    else:
+        write_text(args.output, f"{text}\n", overwrite=args.force)
+        announce(args.output, f"written to {args.output}")
+    return status_of(model, "" if form == "csv" or args.output is not None else ADVICE)
 
 
 def _rows(answers: Answers) -> list[dict[str, Any]]:
@@ -154,7 +185,6 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
             # One number is possible: it is not 24.00 with a standard deviation of 0.00.
             shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
         lines.append([*title, *shown.values(), mark])
-    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     of = printable(f"{heading['variable']} ({heading['query']})" if counts else heading["variable"])
     drawn = f"{heading['chains']} chains of {heading['draws']} draws"
     if not heading["chains"]:  # `bayesdp.fit_cells`
@@ -163,9 +193,7 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
         f"posterior of {of}, {drawn}: mean, standard deviation, {percent}% equal-tailed interval",
         "",
     ]
-    for line in lines:
-        cells = [aligned(cell, widths[k], right=k >= len(labels)) for k, cell in enumerate(line[:-1])]
-        text.append("  ".join([*cells, line[-1]]).rstrip())
+    text += derived.in_columns(lines, len(labels))
     notes = {
         "exact: published exactly, or a sum of such values; there is nothing to estimate": answers.exact.any(),
         "determined: the exact values leave one possible value; nothing protects it, there is nothing to estimate": (

@@ -3,9 +3,10 @@
 Parameters are named as PyMC names them (``mu``, ``sigma``, ``b``) and are scales of noise; the mechanisms of the same names in
 `bayesdp` take privacy parameters. Laws of independent noise are elementwise, for any real location, those within bounds with values
 between ``lower`` and ``upper``, and those of perturbed counts for counts ``mu``. Laws of noise that keeps ``invariants`` have whole
-tables as values. `Censored` has what is published within thresholds of another law, `PerturbedByRows` counts perturbed by a table that
-is a variable, such as `PerturbationRows`, and `RowSpaceNoise` is a latent part of projected Laplace noise, for invariants where its
-density is not available (`ProjectedLaplaceGivenRows`). In most models `bayesdp.observe` puts them in for you.
+tables as values. `Censored` has what is published within thresholds of another law, `Rounded` what is after rounding,
+`PerturbedByRows` counts perturbed by a table that is a variable, such as `PerturbationRows`, and `RowSpaceNoise` is a latent part of
+projected Laplace noise, for invariants where its density is not available (`ProjectedLaplaceGivenRows`). In most models
+`bayesdp.observe` puts them in for you.
 `distribution_of` gives the distribution of a law, and makes it from the law if there is none; `register_distribution` makes one known
 that was written by hand. `scalar_distribution` makes them under a name, or with methods, of your own.
 """
@@ -16,7 +17,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from bayesdp import noise
-from bayesdp.distributions.independent import CanonicalNoise, Censored, Tulap, of_values, scalar_distribution, within
+from bayesdp.distributions.independent import CanonicalNoise, Tulap, of_values, scalar_distribution, within
+from bayesdp.distributions.made_of_another import Censored, Rounded
 from bayesdp.distributions.perturbed import PerturbationRows, PerturbedByRows, of_table
 from bayesdp.distributions.registry import add_likelihood, distribution_of, register_distribution
 from bayesdp.distributions.tables import ProjectedLaplaceGivenRows, RowSpaceNoise, of_tables
@@ -26,7 +28,7 @@ __all__ = [
     "BoundaryInflatedLaplace", "CanonicalNoise", "CellKey", "Censored", "ConventionalRounding", "CorrelatedGaussian",
     "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "KNorm", "Laplace", "LatticeGaussian",
     "LatticeLaplace", "PerturbationRows", "PerturbedByRows", "ProjectedGaussian",
-    "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
+    "ProjectedLaplace", "ProjectedLaplaceGivenRows", "RandomRounding", "Rounded", "RowSpaceNoise", "SemiKNorm", "SubspaceNorm",
     "TransitionTable", "TruncatedDiscreteLaplace", "TruncatedGaussian",
     "TruncatedLaplace", "Tulap", "UnknownPerturbation", "add_likelihood", "distribution_of",
     "register_distribution", "scalar_distribution",

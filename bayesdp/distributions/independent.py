@@ -1,4 +1,4 @@
-"""PyMC distributions of laws of independent values, free, within bounds, censored and canonical, made from `bayesdp.noise`."""
+"""PyMC distributions of laws of independent values, free, within bounds and canonical, made from `bayesdp.noise`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import BoundedContinuous, bounded_cont_transform
 from pymc.distributions.dist_math import check_parameters
-from pymc.distributions.distribution import Distribution, _support_point
 from pymc.distributions.shape_utils import rv_size_is_none
 from pymc.distributions.transforms import _default_transform
 from pymc.logprob.abstract import _logprob
@@ -50,7 +49,6 @@ from bayesdp.distributions.registry import (
 from bayesdp.noise.arrays import checked_limit, draw_each, finite
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.noise.bounded.base import BoundedLaw, checked_bounds
-from bayesdp.noise.perturbed.censored import check_order
 from bayesdp.privacy import TradeOff
 
 
@@ -220,7 +218,7 @@ def within(law: Any, notes: str = "") -> Any:
 
     def variables(mu: Any, lower: Any, upper: Any, **spread: Any) -> tuple[list[Any], dict[str, Any]]:
         [width] = spread.values()
-        sides = _limits({"the lower bound": lower, "the upper bound": upper}, checked_bounds, integer=law.integer)
+        sides = limits({"the lower bound": lower, "the upper bound": upper}, checked_bounds, integer=law.integer)
         return [location(mu), scale(width, law.scale_name), *sides], {}
 
     sides = (4, 5)  # of the inputs: generator, size, mu, scale, lower, upper
@@ -253,7 +251,7 @@ _SHARE = """>>> import pymc as pm
 ...     noisy = NAME("noisy", mu=share, SCALE=0.04, lower=0.0, upper=1.0, observed=[0.03, 0.37])"""
 
 
-def _limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) -> list[Any]:
+def limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) -> list[Any]:
     """Accept a lower and an upper limit, by their names in messages, as float64 tensors; None is none. Constants are checked."""
     found: list[Any] = []
     for (name, value), absent in zip(sides.items(), (-np.inf, np.inf), strict=True):
@@ -264,115 +262,6 @@ def _limits(sides: dict[str, Any], check: Callable[..., Any], *, integer: bool) 
     if all(isinstance(side, TensorConstant) for side in found):
         check([side.data for side in found], integer=integer)
     return found
-
-
-class CensoredRV(PythonRV):
-    """Random variable of `Censored`; inputs are the location, the scale of the law that was censored, and both thresholds."""
-
-    law_type = noise.Censored
-    name, signature = "censored", "(),(),(),()->()"
-    __props__ = (*PROPS, "inner")
-    inner: type[noise.NoiseLaw]
-
-    def __init__(self, inner: type[noise.NoiseLaw], **props: Any) -> None:
-        props.setdefault("dtype", "int64" if inner.integer else "float64")
-        super().__init__(inner=inner, **props)
-
-    def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
-        """Draw an array of independent values; the last argument is their size."""
-        *values, size = inputs
-        arrays = [np.asarray(array, dtype=np.float64) for array in values]
-        shape = np.broadcast_shapes(*(array.shape for array in arrays)) if size is None else tuple(size)
-        mu, *parameters = (np.broadcast_to(array, shape).copy() for array in arrays)
-        return np.asarray(self.law_of(parameters).draw(rng, shape, location=mu), dtype=self.dtype)
-
-    def law_of(self, parameters: Sequence[Any]) -> noise.Censored:
-        """The law with the values of its inputs after the location."""
-        kind: Any = self.inner
-        width, low, high = parameters
-        return noise.Censored(kind(width), low, high)
-
-
-class Censored(Distribution):
-    r"""Values of a law around mu that are published from `below` to `above`; the others stand as codes 1 beyond.
-
-    .. math:: f(x \mid \mu) = \begin{cases} P(Y < below) & x = below - 1 \\ f_Y(x \mid \mu) & below \le x \le above \\
-        P(Y > above) & x = above + 1 \end{cases}
-
-    Tails are exact in logarithms however far out the thresholds are.
-
-    Parameters
-    ----------
-    mu : tensor_like of float or int
-        Location: what the noise was added to.
-    law : type of NoiseLaw, or NoiseLaw
-        The law that was censored, one with a scale: `bayesdp.noise.DiscreteLaplace` and others, or with its scale one of these.
-    below, above : tensor_like, optional
-        Smallest and largest value that is published; None or an infinity where there is no threshold.
-    **scale
-        ``b`` or ``sigma``, where `law` is a type.
-
-    See Also
-    --------
-    bayesdp.noise.Censored : the same law without PyMC.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import bayesdp as bdp
-    >>> with pm.Model():
-    ...     count = pm.Poisson("count", 12.0)
-    ...     noisy = Censored("noisy", mu=count, law=bdp.noise.DiscreteLaplace, b=4.0, below=10, observed=9)
-    """
-
-    rv_type = CensoredRV
-    rv_op = op_of_rv_type
-
-    @classmethod
-    def dist(cls, mu: Any, law: Any, below: Any = None, above: Any = None, **parameters: Any) -> Any:
-        """Make an unregistered variable; see the class for the parameters."""
-        name = getattr(law, "scale_name", None)
-        if isinstance(law, noise.NoiseLaw) and name and name not in parameters:
-            law, parameters = type(law), {**parameters, name: getattr(law, name)}
-        if not isinstance(law, type) or name is None or not hasattr(law, "log_cdf_kernel"):
-            raise TypeError(
-                f"law must be a type of noise law with a scale and tails, such as DiscreteLaplace, got {law!r}"
-            )
-        if name not in parameters:
-            raise TypeError(f"{name} of the law {law.name!r} is missing")  # type: ignore[attr-defined]  # a NoiseLaw
-        width = scale(parameters.pop(name), name)
-        sides = _limits({"below": below, "above": above}, check_order, integer=law.integer)  # type: ignore[attr-defined]
-        return super().dist([location(mu), width, *sides], inner=law, **parameters)
-
-
-register_distribution(noise.Censored, Censored)
-
-
-@_logprob.register(CensoredRV)
-def _censored_logp(
-    op: CensoredRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any, **_: Any
-) -> Any:
-    [value] = values
-    known: Any = op.inner
-    step = 1.0 if op.inner.integer else 0.0
-    centre = pt.cast(mu, "float64")
-    under = known.log_cdf_kernel(pt, finite(pt, low, 0.0) - step, centre, width)
-    over = known.log_cdf_kernel(pt, -finite(pt, high, 0.0) - step, -centre, width)  # laws with a scale are symmetric
-    inside = pt.and_(pt.ge(value, low), pt.le(value, high))
-    # A value that is harmless where it is not used.
-    between = known.log_kernel(pt, pt.switch(inside, value, pt.cast(pt.round(centre), str(value.dtype))), mu, width)
-    found = pt.switch(inside, whole_values(known, value, between), -np.inf)
-    found = pt.switch(pt.eq(value, low - 1.0), under, found)
-    found = pt.switch(pt.eq(value, high + 1.0), over, found)
-    return check_parameters(found, width > 0, pt.le(low, high), msg=f"{known.scale_name} > 0, below <= above")
-
-
-@_support_point.register(CensoredRV)
-def _point(op: CensoredRV, rv: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any) -> Any:
-    """A published value near mu."""
-    near = pt.clip(pt.round(mu) if op.inner.integer and not is_discrete(mu) else mu, low, high)
-    near = pt.cast(pt.broadcast_arrays(near, width)[0], str(op.dtype))
-    return near if rv_size_is_none(size) else pt.full(size, near)
 
 
 def of_counts(kind: Any) -> Any:

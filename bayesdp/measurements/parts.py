@@ -348,8 +348,9 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "rounded": (
         "rounding noisy numbers adds an error that the law of the noise does not know",
-        "Use the numbers from before (such as noisy measurement files). True counts that were rounded, at random or not, with no "
-        "other noise, follow a law of their own: state that law in place of this one",
+        "Laplace and Gaussian noise that was rounded has a law, as 'rounded law=(laplace b=2) base=1': state that, and leave "
+        "postprocessing out. Or use the numbers from before (such as noisy measurement files). True counts that were rounded, at "
+        "random or not, with no other noise, follow a law of their own: state that law in place of this one",
     ),
     "ratio": (
         "a percentage is made of two noisy counts, cut to 0 to 100% and rounded (as the broadband usage by ZIP code is), and of "

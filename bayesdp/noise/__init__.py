@@ -1,31 +1,26 @@
 """Noise laws: what was added to the counts, with an exact log-mass or log-density and a sampler. No PyMC.
 
-=======================  ============================================  ====================================
-name in files            law                                           mass or density
-=======================  ============================================  ====================================
-``discrete-laplace``     `DiscreteLaplace`, independent integers       ``exp(-|k - mu| / b)``
-``discrete-gaussian``    `DiscreteGaussian`, independent integers      ``exp(-(k - mu)**2 / (2 sigma**2))``
-``laplace``              `Laplace`, independent reals                  ``exp(-|y - mu| / b)``
-``gaussian``             `Gaussian`, independent reals                 ``exp(-(y - mu)**2 / (2 sigma**2))``
-``tulap``                `Tulap`, independent reals                    a step function, canonical noise
-``canonical``            `Canonical`, independent reals                canonical noise of any trade-off function
-``lattice-laplace``      `LatticeLaplace`, integers, invariants kept   ``exp(-epsilon ||z||)``
-``lattice-gaussian``     `LatticeGaussian`, integers, invariants kept  ``exp(-||z||_2**2 / (2 sigma**2))``
-``projected-gaussian``   `ProjectedGaussian`, reals, invariants kept   ``exp(-||z||_2**2 / (2 sigma**2))``
-``projected-laplace``    `ProjectedLaplace`, reals, invariants kept    an integral over the row space
-``extended-laplace``     `ExtendedLaplace`, reals, invariants kept     ``exp(-||Q^T z||_1 / b)``
-``correlated-gaussian``  `CorrelatedGaussian`, reals, invariants kept  ``exp(-z^T Q covariance^-1 Q^T z / 2)``
-``subspace-norm``        `SubspaceNorm`, reals, invariants kept         ``exp(-epsilon ||z||)``, l1, l2 or linf
-``k-norm``               `KNorm`, reals, invariants kept               ``exp(-epsilon ||z||_K)``, K a polytope
-``semi-k-norm``          `SemiKNorm`, reals, invariants kept           the same, K of a sensitivity space
-=======================  ============================================  ====================================
+The common ones first, by their names in files and on the command line:
 
-Laws within public bounds (`BoundedLaw`) are ``truncated-laplace``, ``boundary-inflated-laplace``, the Gaussian ones and those of
-integers with such names; ``rescaled-laplace`` (`bayesdp.papers.bounded_statistics`) is that of shares that add up to 1. `Censored`,
-``censored``, is another law of which only values within thresholds are published. Counts that offices publish after rounding or
-perturbing them (`PerturbedLaw`) have probabilities given the true count, and no differential privacy: ``random-rounding``,
-``conventional-rounding``, ``cell-key``, ``transition-table`` (any table of probabilities), and ``unknown-perturbation``, a table that
-is not published, and learnt.
+=========================  ========================================================  ==============================
+``discrete-laplace``       `DiscreteLaplace`, independent integers                   ``exp(-|k - mu| / b)``
+``discrete-gaussian``      `DiscreteGaussian`, independent integers                  ``exp(-(k - mu)**2 / (2 sigma**2))``
+``laplace``                `Laplace`, independent reals                              ``exp(-|y - mu| / b)``
+``gaussian``               `Gaussian`, independent reals                             ``exp(-(y - mu)**2 / (2 sigma**2))``
+``rounded``                `Rounded`, one of the last two, rounded                   its integral over the rounding cell
+``random-rounding``        `RandomRounding`, true counts, rounded at random          a table of probabilities
+``conventional-rounding``  `ConventionalRounding`, true counts, to the nearest       0 and 1
+``cell-key``               `CellKey`, true counts, perturbed by their records' keys  a table of probabilities
+``censored``               `Censored`, another law, published within thresholds      its mass and its tails
+=========================  ========================================================  ==============================
+
+Independent reals of canonical noise are ``tulap`` and ``canonical``. Noise that keeps invariants is ``lattice-laplace`` and
+``lattice-gaussian`` on integers, and on reals ``projected-gaussian``, ``projected-laplace``, ``extended-laplace``,
+``correlated-gaussian``, ``subspace-norm``, ``k-norm`` and ``semi-k-norm``. Laws within public bounds (`BoundedLaw`) are
+``truncated-laplace``, ``boundary-inflated-laplace``, the Gaussian ones and those of integers with such names; ``rescaled-laplace``
+(`bayesdp.papers.bounded_statistics`) is that of shares that add up to 1. Counts that offices publish after rounding or perturbing
+them (`PerturbedLaw`) have no differential privacy; two more are ``transition-table``, any table of probabilities of a published count
+given the true one, and ``unknown-perturbation``, a table that is not published, and learnt.
 
 A new law is a new module with a subclass of a family's base (`IntegerLaw`, `RealLaw`, `BoundedLaw`, `PerturbedLaw`) or of
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
@@ -47,6 +42,7 @@ from bayesdp.noise.bounded.laws import (
 )
 from bayesdp.noise.independent.canonical import Canonical, Tulap
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, IntegerLaw, Laplace, RealLaw
+from bayesdp.noise.independent.rounded import Rounded
 from bayesdp.noise.lattice.laws import LatticeGaussian, LatticeLaplace
 from bayesdp.noise.parsing import parse_law
 from bayesdp.noise.perturbed.base import PerturbedLaw
@@ -70,7 +66,7 @@ __all__ = [
     "BoundaryInflatedLaplace", "BoundedLaw", "Canonical", "CellKey", "Censored", "ConventionalRounding",
     "CorrelatedGaussian", "DiscreteGaussian", "DiscreteLaplace", "ExtendedLaplace", "Gaussian", "IntegerLaw", "KNorm",
     "KernelForm", "Laplace", "LatticeGaussian", "LatticeLaplace", "LogMassWindows", "LossByLength", "NoiseLaw", "PerturbedLaw",
-    "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "SemiKNorm", "SubspaceNorm", "TransitionTable",
+    "ProjectedGaussian", "ProjectedLaplace", "RandomRounding", "RealLaw", "Rounded", "SemiKNorm", "SubspaceNorm", "TransitionTable",
     "TruncatedDiscreteLaplace", "TruncatedGaussian", "TruncatedLaplace", "Tulap", "UnknownPerturbation", "cell_key", "censored_counts",
     "conventional_rounding", "exponential_loss", "law_names", "normal_loss", "parse_law", "random_rounding", "read_ptable",
 ]  # fmt: skip

@@ -45,6 +45,17 @@ def positive_scale(value: Any, argument: str) -> float | Floats:
     return array
 
 
+def two_sensitivities(law: Any, loss: Any) -> str:
+    """What one record changes in counts of disjoint cells, when, and the scale of a law that follows from a loss; for messages."""
+    both = ((1.0, "1"), (2.0, "2")) if law.scale_name == "b" else ((1.0, "1"), (math.sqrt(2.0), "1.414214"))
+    one, two = (f"sensitivity={told}, {law.scale_name} = {float(law._of_loss(loss, size)):.6g}" for size, told in both)
+    return (
+        f"how much one record changes the answers. In a table where each counts in one cell that is 1 if a record is added or removed "
+        f"('unbounded': {one}), and {both[1][1]} if one is replaced, so that one cell loses what another gains ('bounded': {two}); "
+        "it is more where a record counts in several cells, tables or days. The methods note says which"
+    )
+
+
 def broadcast_scale(scale: float | Floats, shape: tuple[int, ...], argument: str) -> Floats:
     """Spread a scale over the cells; one array entry per cell, nothing that would enlarge the table."""
     try:

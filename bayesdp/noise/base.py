@@ -501,18 +501,28 @@ def _described(value: Any) -> Any:
     return value.describe() if isinstance(value, NoiseLaw) else value
 
 
+_COMMON = (
+    "discrete-laplace", "discrete-gaussian", "laplace", "gaussian", "rounded", "random-rounding", "conventional-rounding", "cell-key",
+    "censored",
+)  # fmt: skip
+"""What offices publish with most, listed first."""
+
+
+def _known() -> list[str]:
+    """The registered names, the common ones first."""
+    return sorted(names("law", _REGISTRY), key=lambda name: _COMMON.index(name) if name in _COMMON else len(_COMMON))
+
+
 def law_names() -> str:
-    """List the registered names for a message."""
-    return ", ".join(names("law", _REGISTRY))
+    """List the registered names for a message, the common ones first."""
+    return ", ".join(_known())
 
 
 def registered_law(name: Any) -> type[Any]:
     """The law of a registered name; ValueError for other names."""
     found: type[Any] | None = named("law", name, _REGISTRY)
     if found is None:
-        raise ValueError(
-            f"unknown noise law {name!r}; known laws are {_validate.nearest(name, names('law', _REGISTRY))}"
-        )
+        raise ValueError(f"unknown noise law {name!r}; known laws are {_validate.nearest(name, _known())}")
     return found
 
 
@@ -525,7 +535,9 @@ def made_law(name: Any, parameters: Mapping[str, Any], others: tuple[str, ...] =
     unknown = [key for key in parameters if key not in known and key not in others]
     if unknown:
         valid = f"it takes {law.relation}" if law.relation else f"it has {', '.join(known)}"
-        raise ValueError(f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {valid}")
+        raise ValueError(
+            f"noise law {name!r} has no parameter {_validate.shown(unknown)}; {valid}{_validate.meant(unknown[0], known)}"
+        )
     missing = [key for key, default in stated.items() if default is MISSING and key not in parameters]
     if missing and not any(key in parameters for key in others):
         raise ValueError(f"noise law {name!r} lacks parameter {_validate.shown(missing)}")

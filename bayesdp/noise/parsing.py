@@ -20,6 +20,8 @@ _LAWS: Final = {
     "geometric": "discrete-laplace",
     "two-sided-geometric": "discrete-laplace",
     "double-geometric": "discrete-laplace",
+    "fixed-random-rounding": "random-rounding",
+    "cell-key-method": "cell-key",
     "symmetric-geometric": "discrete-laplace",
 }
 """What methods notes call a law, maybe with "mechanism" after it: its name here."""
@@ -36,6 +38,9 @@ _PARAMETERS: Final = {
     "stdev": "standard_deviation",
 }
 """What they call a parameter. ``scale`` is the scale of the law, b or sigma."""
+
+_LOSS: Final = re.compile(r"\b(epsilon|eps|ε|rho|ρ|sensitivity) (?=\.?\d)", re.IGNORECASE)
+"""Where the sign of equality may be left out, as in "epsilon 0.5 per county"."""
 
 
 def parse_law(text: str) -> NoiseLaw:
@@ -65,7 +70,8 @@ def parse_law(text: str) -> NoiseLaw:
     """
     if not isinstance(text, str):
         raise TypeError(f"a noise law must be written as text, got {text!r}")
-    words = _words(re.sub(r"\s*=\s*", "=", text.strip()), text)
+    tidy = re.sub(r"\s*=\s*", "=", re.sub(r",(?=\s)", "", text.strip()))
+    words = _words(_LOSS.sub(r"\1=", tidy), text)
     if not words:
         raise ValueError(f"a noise law must start with one of {law_names()}, got {text!r}")
     name, rest = _named(words)
@@ -86,11 +92,11 @@ def parse_law(text: str) -> NoiseLaw:
         if parameter in parameters:
             raise ValueError(f"parameter {parameter!r} appears twice in {text!r}")
         parameters[parameter] = _parsed(value)
-    if name_words:
+    found: NoiseLaw | None = made_law(name, parameters, law.other_parameters) if parameters or not name_words else None
+    if name_words or found is None:
         raise ValueError(
             f"parameters of a noise law must be written as name=value, got {' '.join(name_words)!r} in {text!r}"
         )
-    found: NoiseLaw = made_law(name, parameters, law.other_parameters)
     return found
 
 

@@ -8,6 +8,7 @@ interval and diagnostics, exact numbers as exact; `compare_laws` is what other l
 
 from __future__ import annotations
 
+from bayesdp.posterior.derived import Derived
 from bayesdp.posterior.law_comparison import LawComparison, compare_laws
 from bayesdp.posterior.summaries import (
     Answers,
@@ -21,7 +22,7 @@ from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterio
 from bayesdp.storage.posteriors import CELLS, check_posterior, converged_of, releases_of_tables, tables_of_posterior
 
 __all__ = [
-    "CELLS", "Answers", "LawComparison", "Posterior", "PosteriorModel", "SummarisedPosterior", "Summary", "check_posterior",
+    "CELLS", "Answers", "Derived", "LawComparison", "Posterior", "PosteriorModel", "SummarisedPosterior", "Summary", "check_posterior",
     "compare_laws", "converged_of", "flat", "published_table", "releases_of_tables", "summarise_draws", "summarise_table",
     "summarise_variable", "summary", "tables_of_posterior", "totals_of",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -19,6 +19,7 @@ from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import determined_answers, implied_answers
+from bayesdp.posterior.derived import Derived, called, summarised
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, Summary, flat, summarise_draws
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
@@ -178,9 +179,14 @@ def totals_of(frame: Frame, asked: Iterable[Query]) -> list[Query]:
 
 
 def summary(
-    posterior: xr.DataTree, var: str | Sequence[str] | None = None, *, query: Query | None = None, prob: float = 0.95
+    posterior: xr.DataTree,
+    var: str | Sequence[str] | Mapping[str, Derived | Callable[..., xr.DataArray]] | None = None,
+    *,
+    query: Query | None = None,
+    prob: float = 0.95,
+    columns: bool = False,
 ) -> pd.DataFrame:
-    """Summarise a posterior as a labelled table: counts, totals and parameters.
+    """Summarise a posterior as a labelled table: counts, totals, parameters, and quantities that follow from them.
 
     Parameters
     ----------
@@ -188,13 +194,20 @@ def summary(
         Of `bayesdp.sample` or `bayesdp.fit_hierarchy`. The latter keeps no draws of the cells: their numbers are those of its group
         ``cells`` (``ess_bulk`` and ``rhat`` from means of batches), called ``cells``, and of totals there are those that were
         recorded.
-    var : str or list of str, optional
+    var : str or list of str, or mapping, optional
         Variables of the model: the counts, cell by cell, or parameters. By default the counts, their totals (what was
         asked, one-way margins, groups, the grand total) and all other variables.
+
+        Or quantities by name, such as shares, ratios, changes, ranks and probabilities: each a `bayesdp.Derived`, or a function
+        whose parameters are named as variables of the posterior (a single one of any other name gets the counts of the first
+        table). It is called once, with DataArrays with the dimensions chain and draw, and returns one that has both of them.
     query : Query, optional
         Answers of a query of the counts instead, for example ``bdp.Margins(table, ["county"])``; of every table with those cells.
     prob : float, default 0.95
         Probability of the equal-tailed intervals.
+    columns : bool, default False
+        Labels in columns of their own (``part``, and one for each dimension), in place of the index: what maps and other programs
+        join by.
 
     Returns
     -------
@@ -211,11 +224,17 @@ def summary(
         - ``status``: "exact" (published, or a sum of published values), "determined" (the exact values leave one possible
           value), or empty.
 
-        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged`` and ``message``.
+        Of a mapping there is no ``published``; ``mcse`` is the Monte Carlo error of the mean, ``undefined`` the number of draws
+        without a value (a denominator of 0), which the other columns leave out and ``status`` tells of; ``exact`` is real (Float64).
+        Of probabilities (functions may return True and False) ``mean`` is the probability, and there is no interval; of one that is 0
+        or 1 in all draws, ``mcse`` is that of half an effective draw more.
+
+        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged``, ``message`` and, of a mapping, ``notes``.
 
     Raises
     ------
     ValueError
+        If a function of a mapping raises (the message has its name) or loses the draws.
         If counts are asked for and the posterior has no release or has not recorded them, or `query` is about other cells than those
         of its tables. Of a result of `bayesdp.fit_hierarchy`: if `query` was not recorded, or no quantiles of cells for `prob` were
         kept.
@@ -235,8 +254,12 @@ def summary(
     100.0 100 exact
     >>> bdp.summary(posterior, "x", prob=0.9).columns.tolist()[1:5]
     ['mean', 'sd', 'eti90_lower', 'eti90_upper']
+    >>> own = bdp.summary(posterior, {"share": bdp.Derived.share("county=Alpha"), "gap": lambda x: x[..., 1] - x[..., 0]})
+    >>> own.index.tolist(), bool(0.2 < own.loc[("share", ""), "mean"] < 0.4)
+    ([('share', ''), ('gap', '')], True)
     """
     level = probability(prob, "prob")
+    notes: list[str] = []
     model = PosteriorModel.checked(posterior)
     if var is not None and query is not None:
         raise ValueError("give either var, a variable, or query, answers of the counts")
@@ -244,15 +267,22 @@ def summary(
         parts = _of_query(model, checked_query(query), level)
     elif var is None:
         parts = _of_everything(model, level)
+    elif isinstance(var, Mapping):
+        parts = [_of_quantity(name, value, model, level, notes) for name, value in var.items()]
     else:
         names = [var] if isinstance(var, str) else var
         parts = [part for name in names for part in _of_variable(model, name, level)]
     if not parts:
         raise ValueError("var names no variable")
     table = pd.concat(parts)
-    further = sorted((name for name in table.columns if name.startswith("published_")), key=lambda name: int(name[10:]))
-    rest = [name for name in table.columns if name != "published" and name not in further]
-    table = table[["published", *further, *rest]]
+    if "published" in table:
+        further = sorted(
+            (name for name in table.columns if name.startswith("published_")), key=lambda name: int(name[10:])
+        )
+        rest = [name for name in table.columns if name != "published" and name not in further]
+        table = table[["published", *further, *rest]]
+    if columns:
+        table = _with_labels(table, [part.attrs["labels"] for part in parts])
     sizes = model.variables.sizes
     table.attrs = {
         "prob": level,
@@ -261,8 +291,34 @@ def summary(
         "draws": int(sizes["draw"]),
         "converged": model.converged,
         "message": model.message,
+        **({"notes": notes} if isinstance(var, Mapping) else {}),
     }
     return table
+
+
+def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, notes: list[str]) -> pd.DataFrame:
+    """A quantity that follows from the counts; what is to be said of it goes to the notes."""
+    if not isinstance(name, str) or not (isinstance(value, Derived) or callable(value)):
+        raise TypeError(f"var must map names to bayesdp.Derived or functions, got {name!r}: {type(value).__name__}")
+    try:
+        drawn = value.draw(model, value.table) if isinstance(value, Derived) else called(value, model)
+    except ValueError as error:
+        raise ValueError(f"{name!r}: {error}") from error
+    numbers, told = summarised(name, drawn, level)
+    notes += [note for note in dict.fromkeys(told) if note not in notes]
+    alone = drawn.labels["event"] if list(drawn.labels) == ["event"] else None  # it names itself
+    return _framed(name, drawn.labels, alone, numbers)
+
+
+def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.DataFrame:
+    """The same with columns of labels in the place of the index: None where a part has no such dimension."""
+    found = [pd.DataFrame(own, dtype=object) if own else pd.DataFrame(index=[0]) for own in labels]
+    each = pd.concat(found, ignore_index=True).astype(object)
+    each = each.where(each.notna(), None).infer_objects()
+    if taken := [dim for dim in each if dim in ("part", *table.columns)]:
+        raise ValueError(f"labels and numbers would have columns of one name, {shown(taken)}: rename the dimension")
+    each.insert(0, "part", table.index.get_level_values("part"))
+    return pd.concat([each, table.reset_index(drop=True)], axis=1)
 
 
 def _of_query(model: PosteriorModel, query: Query, level: float) -> list[pd.DataFrame]:
@@ -332,9 +388,6 @@ def _sums(query: Query) -> bool:
 def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
     """The rows of one part, with these names or those that are made of the labels."""
     ends = f"eti{100 * own.prob:.10g}"
-    columns = [[f"{dim}={label}" for label in labels] for dim, labels in own.labels.items()]
-    labels = [", ".join(row) for row in zip(*columns, strict=True)] or [""]  # "" of a single number
-    labels = labels if names is None else names
     value = own.value
     whole = np.where(np.isnan(value), 0, np.rint(value)).astype(np.int64)
     called = {"lower": f"{ends}_lower", "upper": f"{ends}_upper"}
@@ -344,8 +397,19 @@ def _rows(title: str, own: Answers, names: list[str] | None) -> pd.DataFrame:
         "exact": pd.arrays.IntegerArray(whole, ~own.determined),
         "status": np.where(own.exact, "exact", np.where(own.determined, "determined", "")),
     }
-    index = pd.MultiIndex.from_arrays([[title] * len(labels), labels], names=["part", "label"])
-    return pd.DataFrame(found, index=index)
+    return _framed(title, own.labels, names, found)
+
+
+def _framed(title: str, labels: dict[str, list[Any]], names: list[str] | None, numbers: dict[str, Any]) -> pd.DataFrame:
+    """Numbers under the index of `summary`: the name of the part, and labels or the names that stand for them."""
+    columns = [[f"{dim}={label}" for label in own] for dim, own in labels.items()]
+    joined = [", ".join(row) for row in zip(*columns, strict=True)] or [""]  # "" of a single number
+    joined = joined if names is None else names
+    table = pd.DataFrame(
+        numbers, index=pd.MultiIndex.from_arrays([[title] * len(joined), joined], names=["part", "label"])
+    )
+    table.attrs["labels"] = labels
+    return table
 
 
 def published_table(

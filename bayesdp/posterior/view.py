@@ -19,7 +19,7 @@ from bayesdp._validate import probability, shown
 from bayesdp.fibers import Fiber
 from bayesdp.measurements.consistency import determined_answers
 from bayesdp.mechanisms.composition import as_one
-from bayesdp.queries import Identity, Query, rows_of
+from bayesdp.queries import Identity, Query, SumPart, combined_answers, rows_of
 from bayesdp.release import Exact, Measured, Release
 from bayesdp.storage.posteriors import (
     CELLS,
@@ -311,7 +311,7 @@ class SummarisedPosterior(Posterior):
         return draws.values.reshape(self.chains, self.draws, -1)
 
     def chains_of(self, query: Query) -> npt.NDArray[Any]:
-        """Draws of the answers of a query, each of which is one that was recorded; or of any query, if all cells were."""
+        """Draws of a query: its answers were recorded, or all are sums of one recorded query's; of any query, if all cells were."""
         for name, known in self.recorded.items():
             if known == query:
                 return self.draws_of(name)
@@ -321,6 +321,14 @@ class SummarisedPosterior(Posterior):
         places = [self._rows.get(row) for row in rows_of(query.matrix)]
         kept = [place for place in places if place is not None]
         if len(kept) < len(places) or not places:
+            for name, known in self.recorded.items():
+                for part, rows in known.placed_parts:
+                    if not isinstance(part, SumPart) or not query.rows:
+                        continue
+                    weights, found = combined_answers(query.matrix, part)
+                    if found.all():
+                        answers = self.draws_of(name)[:, :, rows].reshape(-1, part.rows).astype(np.int64)
+                        return np.asarray(weights @ answers.T).T.reshape(self.chains, self.draws, -1)
             raise ValueError(
                 f"the draws of {query!r} were not kept: those of the queries in `record` are "
                 f"({shown(self.recorded) if self.recorded else 'there were none'}), and of cells summaries, which do not add up to "

@@ -7,7 +7,7 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 
 from __future__ import annotations
 
-from bayesdp.queries.parts import MatrixPart, SumPart, rows_of, shown_unit
+from bayesdp.queries.parts import MatrixPart, SumPart, combined_answers, rows_of, shown_unit
 from bayesdp.queries.query import (
     CellNames,
     Identity,
@@ -22,5 +22,5 @@ from bayesdp.queries.query import (
 
 __all__ = [
     "CellNames", "Identity", "LinearQuery", "Margins", "MatrixPart", "Query", "SumPart", "Totals", "answer_labels", "cell_list",
-    "rows_of", "sets_of_records", "shown_unit",
+    "combined_answers", "rows_of", "sets_of_records", "shown_unit",
 ]  # fmt: skip

@@ -482,3 +482,11 @@ def rows_of(matrix: sp.csr_array) -> Iterator[tuple[bytes, bytes]]:
     cells, weights = merged.indices.astype(np.int64), merged.data.astype(np.int64)
     for start, end in zip(merged.indptr[:-1].tolist(), merged.indptr[1:].tolist(), strict=True):
         yield cells[start:end].tobytes(), weights[start:end].tobytes()
+
+
+def combined_answers(matrix: sp.csr_array, part: SumPart) -> tuple[sp.csr_array, Mask]:
+    """Each row of a matrix as a combination of the answers of a part, shape ``(rows, answers)``, and whether it is one."""
+    spread = part.matrix
+    weights = sp.csr_array(matrix @ spread.T)
+    weights.data //= np.bincount(part.row_of_cell, minlength=part.rows)[weights.indices]
+    return weights, np.diff(sp.csr_array(weights @ spread != matrix).indptr) == 0

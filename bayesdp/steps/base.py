@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -31,7 +32,7 @@ type Point = Mapping[str, npt.NDArray[Any]]
 _ATTEMPTS = 20_000
 """Moves in search of a first table that the rest of the model allows; some tenths of a second."""
 
-_MOST_COMPILED = 6
+_MOST_COMPILED = 12
 """Functions of a frozen model; those that hold released numbers as constants fit one release only."""
 
 
@@ -86,7 +87,25 @@ class AssignedStep(BlockedStep):
     @classmethod
     def competence(cls, var: Any, has_grad: bool) -> Competence:
         """Claim variables of that kind, and nothing else."""
-        return Competence.IDEAL if cls.belongs(var) else Competence.INCOMPATIBLE
+        if not cls.belongs(var):
+            return Competence.INCOMPATIBLE
+        cls._check_sampler(var)
+        return Competence.IDEAL
+
+    @classmethod
+    def _check_sampler(cls, var: Any) -> None:
+        """Raise, with what to do instead, if ``pm.sample`` was asked for a sampler that has no step methods: PyMC does not say."""
+        caller: FrameType | None = sys._getframe(1)
+        while caller is not None:
+            frame, caller = caller, caller.f_back
+            asked = (
+                frame.f_locals.get("nuts_sampler") if frame.f_globals.get("__name__") == "pymc.sampling.mcmc" else None
+            )
+            if asked not in {None, "pymc"}:
+                raise ValueError(
+                    f"nuts_sampler={asked!r} cannot move {var.name} ({cls.kind}), which only {cls.__name__} can: leave nuts_sampler "
+                    f"out, or name 'pymc'. {cls.__name__} then moves it, and PyMC's NUTS all variables that it can have"
+                )
 
 
 class KernelTable(ABC):
@@ -249,14 +268,15 @@ def compiled(
     """Compile outputs as a function of the model's value variables, and return the names of those that it takes."""
     used = set(ancestors(outputs))
     inputs = [v for v in model.value_vars if v in used]
-    return _function(model, inputs, outputs, compile_kwargs), [v.name for v in inputs]
+    return kept_function(model, inputs, outputs, compile_kwargs), [v.name for v in inputs]
 
 
 _COMPILED: WeakKeyDictionary[pm.Model, list[tuple[list[Any], list[Any], Mapping[str, Any], Any]]] = WeakKeyDictionary()
 """Compiled functions of frozen models, for which PyMC caches its own functions too: refits compile nothing anew."""
 
 
-def _function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+def kept_function(model: pm.Model, inputs: list[Any], outputs: list[Any], compile_kwargs: Mapping[str, Any]) -> Any:
+    """A compiled function; that of a frozen model is kept, and is not compiled again."""
     stored = _COMPILED.setdefault(model, []) if isinstance(model, pm.FrozenModel) else []
     for known_inputs, graph, options, function in stored:
         # The same computation of the same variables (constants by value, data by identity), however it was built.
@@ -309,7 +329,7 @@ def log_density(
     expression: Any = sum((rest for rest, _, _ in more), known)
     used = set(ancestors([expression]))
     variables = [v for v in model.value_vars if v in used]
-    function = _function(model, [*variables, *(given for _, given, _ in more)], [expression], compile_kwargs)
+    function = kept_function(model, [*variables, *(given for _, given, _ in more)], [expression], compile_kwargs)
     # Not a function inside of this one, which `pickle` could not write.
     return partial(_evaluated, function, table, [v.name for v in variables], [numbers for _, _, numbers in more])
 

@@ -120,10 +120,8 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     family, theta, shape, trials = (None, pt.zeros(()), pt.ones(()), None) if prior is None else prior
     if prior is not None:
         taken.add(id(x))
-    parameters = [
-        pt.cast(pt.broadcast_to(parameter, base.shape if prior else frame.shape), "float64").flatten()
-        for parameter in (theta, shape)
-    ]
+    # Not to the shape of the base: what is compiled would be given its generator, whose type numba looks up for longer than all takes.
+    parameters = [pt.cast(pt.broadcast_to(parameter, frame.shape), "float64").flatten() for parameter in (theta, shape)]
     others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
     unknown = [rv for rv in others if id(rv) not in taken and depends(model, rv, value)]
     moving = tuple(i for i, term in enumerate(found) if term.answers is not None)

@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from bayesdp._arrays import Floats, Ints
 from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
 from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.steps.base import is_random
+from bayesdp.steps.base import is_random, kept_function
 
 _TRIED = 20_000
 """Largest count up to which the probabilities of a base without random parameters are evaluated one by one."""
@@ -129,7 +130,8 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     """The support of the base of a `ConfidentialCounts`."""
     # `base`: its parameters may depend on variables of the model. `most`, shape (cells,): the largest count of each cell by the
     # exact answers; infinite where there is none.
-    shape = tuple(int(n) for n in base.shape.eval())
+    known = base.type.shape
+    shape = tuple(int(n) for n in (base.shape.eval() if None in known else known))
     found = _by_rule(model, base)
     if found is None and not is_random(model, [base]) and not base.owner.op.ndim_supp:
         found = _by_trying(base, shape, most)
@@ -160,14 +162,19 @@ def at_random_points(model: pm.Model, parameter: Any) -> Floats | None:
     used = set(ancestors([expression]))
     inputs = [variable for variable in model.value_vars if variable in used]
     # As the kernel will see it: of log(exp(x)) and log(1 - sigmoid(x)) it sees x.
-    function = pytensor.function(inputs, expression, mode=get_mode("FAST_COMPILE").including("stabilize"))
+    function = kept_function(model, inputs, [expression], {"mode": _stable_mode()})
     start, rng = model.initial_point() if inputs else {}, np.random.default_rng(0)
     found = []
     with np.errstate(all="ignore"):
         for _ in range(_POINTS if inputs else 1):
             point = [start[variable.name] + rng.normal(size=start[variable.name].shape) for variable in inputs]
-            found.append(function(*(variable.astype(by.dtype) for variable, by in zip(point, inputs, strict=True))))
+            found.append(function(*(variable.astype(by.dtype) for variable, by in zip(point, inputs, strict=True)))[0])
     return None if np.isnan(found).any() else np.asarray(found, dtype=np.float64)
+
+
+@cache
+def _stable_mode() -> Any:
+    return get_mode("FAST_COMPILE").including("stabilize")
 
 
 def _analytic(variable: Any, leaves: Collection[Any]) -> bool:

@@ -202,14 +202,15 @@ def named_queries(
         name = _name_of(query) if key is None else key
         if not isinstance(name, str) or not name:
             raise TypeError(f"record: names of queries must be strings that are not empty, got {name!r}")
-        if key is None and name in found:
+        if name in (*frame.dims, *(group for group, _, _ in frame.groups)):
+            name = f"by_{name}"  # the name itself is that of the labels in the result, which no variable can share
+        if name in found:
             raise ValueError(
                 f"record: two queries are called {name!r}; give them names, record={{'first': ..., 'second': ...}}"
             )
-        if name in (*frame.dims, *(group for group, _, _ in frame.groups), *taken):
+        if name in taken:
             raise ValueError(
-                f"record: the name {name!r} is that of a dimension, a group label, a hyperparameter or the summaries of cells; choose "
-                "another"
+                f"record: the name {name!r} is that of a hyperparameter or the summaries of cells; choose another"
             )
         found[name] = query
     return found

@@ -157,6 +157,7 @@ def fit_hierarchy(
         Such as `bayesdp.hierarchies.priors.FixedNegativeBinomial`. Its hyperparameters are sampled too, and kept.
     record : Query, mapping or iterable of Query
         Queries of the release's table whose draws are kept, by name; without names ``by_county_race``, ``total`` or ``answers``.
+        A name that labels have in the result, as `county`, becomes ``by_county``.
     draws, tune, thin : int
         Draws to keep, a chain, at least 4; sweeps before them, in which moves adapt (a fifth of `draws`, at least 200, if left out);
         sweeps from one draw to the next.

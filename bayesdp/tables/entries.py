@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from math import prod
 from typing import Any
 
@@ -21,7 +21,7 @@ from bayesdp.storage.csv_file import NUMBER, PLAIN_NUMBERS, CsvFile
 from bayesdp.storage.guarded import check_labels, damaged
 from bayesdp.storage.schema import DIMENSIONS
 from bayesdp.tables.office import PUBLISHED, STATUSES, Notation, OfficeTable, PlainNumbers
-from bayesdp.tables.totals import check_no_sum, declared_totals
+from bayesdp.tables.totals import check_no_sum, declaration, declared_totals, looks_like_total
 
 VALUE_NAMES = ("count", "counts", "n", "noisy", "obs_value", "total", "value", "values")
 """A column of one of these names holds the values, unless told otherwise."""
@@ -120,18 +120,11 @@ def _long(
     values = value_column(file, value, rest, guess=guess)
     labels = tuple(name for name in rest if name != values)
     if order is not None and set(order) != set(labels):
-        total, text = file.listed([values]), file.label_text(values)
-        if len(order) == 2 and order[0] == file.header[0]:
-            wide = (
-                f"if this is a wide table with totals in the column {total}, say so: --total {order[1]}={text}, "
-                f"totals={{{order[1]!r}: {total}}}, or leave it out: --ignore {text}"
-            )
-        else:
-            wide = "if the header holds the labels of one dimension: layout='wide' (--layout wide)"
         raise ValueError(
             f"{printable(file.path)}: dims are {shown(order)}, but the columns of labels are {file.listed(labels)}; a column that "
             "follows from another one is a group: groups={'state': 'county'} (--group state=county); one that holds no labels is "
-            f"left out: ignore=['state'] (--ignore state); {wide}"
+            "left out: ignore=['state'] (--ignore state); if the header holds the labels of one dimension: layout='wide' "
+            "(--layout wide)"
         )
     dims = labels if order is None else order
     if not dims:
@@ -151,12 +144,7 @@ def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
             )
         order = (*order, *named)
     elif order is None or len(order) < 2:
-        first = rest[0] or "rows"
-        raise ValueError(
-            f"{printable(file.path)}: in a wide file the dimension whose labels are in the header ({file.listed(rest[1:], 3)}) has no "
-            f"name there; name all, and this one last: dims=[{file.listed([first])}, ...] (--dims {file.label_text(first)},NAME); "
-            "where each name there holds several labels, header= splits it"
-        )
+        raise ValueError(_nameless(file, rest))
     if isinstance(value, str):
         raise TypeError(f"value must be a list of columns in a wide file, got {value!r}")
     places = []
@@ -182,6 +170,33 @@ def _wide(file: CsvFile, order: tuple[str, ...] | None, value: Any, rest: Sequen
         raise ValueError(f"{printable(file.path)}: there is no column of values besides {shown(order[: len(places)])}")
     heads = (tuple(columns),) if parts is None else _split(file, columns, parts)
     return Columns(order, tuple(places), tuple(map(file.column, columns)), None, heads)
+
+
+def text_columns(file: CsvFile) -> int:
+    """How many columns from the left hold labels, it seems: the first one, and those behind it that have fields with letters."""
+    lettered = (any(fields[i][:1].isalpha() for _, fields in file.rows) for i in range(1, len(file.header) - 1))
+    return 1 + len(list(takewhile(bool, lettered)))
+
+
+def _nameless(file: CsvFile, rest: Sequence[str]) -> str:
+    """How to name the dimensions of a wide file, and to declare what looks like a total."""
+    names = [name for name in file.header[: text_columns(file)] if name in rest]
+    heads = [name for name in rest if name not in names]
+    columns = {name or "rows": [fields[file.column(name)] for _, fields in file.rows] for name in names} | {
+        "NAME": heads
+    }
+    totals = {
+        file.label_text(dim): file.listed([label])
+        for dim, labels in columns.items()
+        for label in [label for label in labels if looks_like_total(label)][:1]
+    }
+    said, options = declaration(totals)
+    declared = f"; and declare the totals: {said} ({options})" if totals else ""
+    return (
+        f"{printable(file.path)}: in a wide file the dimension whose labels are in the header ({file.listed(heads, 3)}) has no "
+        f"name there; name all, and this one last, in the place of NAME: dims=[{file.listed(columns, 9)}] "
+        f"(--dims {','.join(map(file.label_text, columns))}){declared}; where each name there holds several labels, header= splits it"
+    )
 
 
 def _split(file: CsvFile, names: Sequence[str], parts: re.Pattern[str]) -> tuple[tuple[str, ...], ...]:

@@ -17,9 +17,9 @@ from bayesdp.queries import Query
 from bayesdp.storage.csv_file import CsvFile, read_csv
 from bayesdp.storage.guarded import damaged
 from bayesdp.storage.hdf5 import load_netcdf
-from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of
+from bayesdp.tables.entries import VALUE_NAMES, Entries, Totalled, columns_of, pattern, tables_of, text_columns
 from bayesdp.tables.office import STATUSES, Notation, OfficeTable, PlainNumbers
-from bayesdp.tables.totals import Declared, check_no_sum, declared_totals
+from bayesdp.tables.totals import Declared, check_no_sum, declared_totals, looks_like_total
 
 _DECLARED = (
     "decimal", "delimiter", "encoding", "flags", "footer", "footnotes", "header", "lines", "missing", "skip_rows", "strip", "symbols",
@@ -332,7 +332,9 @@ def _tables(
             file = read_csv(target, dropped, several=not alone, **form)
             met.update(file.header, file.left_out)
             file = _of_lines(file, chosen, left_out)
-            wide = layout == "wide" or (layout == "auto" and value is None and not upper and _looks_wide(file, sums))
+            wide = layout == "wide" or (
+                layout == "auto" and value is None and not upper and _looks_wide(file, sums, dims, notation)
+            )
             if header is not None and not wide:
                 raise ValueError("header is for wide files, whose header holds labels: layout='wide'")
             columns = columns_of(
@@ -357,16 +359,29 @@ def _tables(
     return tables_of(entries, sums, upper, missing, above), None if columns.heads else file.header[columns.values[0]]
 
 
-def _looks_wide(file: CsvFile, totals: Totalled) -> bool:
-    """No column of values by name, distinct labels in the first column, and no text in the others."""
+def _looks_wide(file: CsvFile, totals: Totalled, dims: Sequence[str] | None, notation: Notation | PlainNumbers) -> bool:
+    """Distinct labels in the first columns, no text in the others, and none of values by name, or one that is their total."""
     labels = {
         label for total in totals.values() for label in ([total] if isinstance(total, str | re.Pattern) else total)
     }
-    if len(file.header) < 3 or any(name.lower() in VALUE_NAMES and name not in labels for name in file.header):
+    order = list(dims or ())
+    order[:1] = [""] if order and file.header[0] == "" else order[:1]
+    said = len(order) > 1 and {*order[:-1]} <= {*file.header} and order[-1] not in file.header  # as in no long file
+    places = [file.column(name) for name in order[:-1]] if said else list(range(text_columns(file)))
+    below = [i for i in range(len(file.header)) if i not in places]
+    keys = {tuple(fields[i] for i in places) for _, fields in file.rows}
+    texts = {fields[i][:1] for _, fields in file.rows for i in below}
+    if len(below) < 2 or len(keys) < len(file.rows) or any(text.isalpha() for text in texts):
         return False
-    first = [fields[0] for _, fields in file.rows]
-    texts = {text for _, fields in file.rows for text in fields[1:] if text}
-    return len(set(first)) == len(first) and not any(text[0].isalpha() for text in texts)
+    named = [i for i in below if file.header[i].lower() in VALUE_NAMES and file.header[i] not in labels]
+    if not named:
+        return said or len(places) == 1
+    if len(named) > 1 or not looks_like_total(file.header[named[0]]):
+        return False
+    read = [[(notation.read(fields[i]) or (np.nan,))[0] for i in below] for _, fields in file.rows]
+    numbers, total = np.array(read, dtype=np.float64), below.index(named[0])
+    off = np.abs(2 * numbers[:, total] - numbers.sum(axis=1))  # from the sum of the others, noise of both included
+    return said or (len(below) > 2 and bool(np.nansum(off) < np.nansum(np.abs(numbers[:, total])) / 2))
 
 
 def _of_lines(file: CsvFile, chosen: Mapping[str, re.Pattern[str]], ignore: Sequence[str]) -> CsvFile:
@@ -428,10 +443,9 @@ def _netcdf_table(
             raise ValueError(f"{path}: dims are {shown(dims)}, but {name!r} has {shown(table.dims)}")
         table = table.transpose(*dims)
     labels_of = {str(dim): table[dim].values.tolist() for dim in table.dims if dim in table.coords}
-    if any(declared_totals(totals, labels_of, str(path)).values()):
-        raise ValueError(
-            f"{path}: totals among the labels are read from CSV files only; leave them out of a netCDF file"
-        )
+    only_csv = "totals among the labels are read from CSV files only: leave them out of a netCDF file, as xarray's drop_sel does"
+    if any(declared_totals(totals, labels_of, str(path), remedy=only_csv).values()):
+        raise ValueError(f"{path}: {only_csv}")
     if len(labels_of) == table.ndim:
-        check_no_sum(table.values, labels_of, totals, str(path))
+        check_no_sum(table.values, labels_of, totals, str(path), remedy=only_csv)
     return table.drop_attrs()

@@ -84,15 +84,15 @@ def _chance(one: Floats, other: Floats, slack: int) -> float:
 
 
 def declared_totals(
-    totals: Declared, labels_of: Mapping[str, Sequence[Any]], where: str, show: Show = shown
+    totals: Declared, labels_of: Mapping[str, Sequence[Any]], where: str, show: Show = shown, remedy: str = ""
 ) -> dict[str, tuple[Any, ...]]:
-    """For each dimension its labels that are declared to be totals; ValueError if one is not there, or another looks like one."""
+    """For each dimension its labels that are declared to be totals; ValueError if one is not there, or others look like some."""
     if not isinstance(totals, Mapping):
         raise TypeError(f"totals must be a mapping, such as {{'area': 'Total'}}, got {totals!r}")
     for dim in totals:
         if dim not in labels_of:
             raise ValueError(f"{where}: totals names {dim!r}, and dimensions are {nearest(dim, labels_of, show)}")
-    found = {}
+    found, unsaid = {}, {}
     for dim, labels in labels_of.items():
         said = totals.get(dim)
         listed = set(
@@ -107,7 +107,7 @@ def declared_totals(
         found[dim] = tuple(label for label in labels if str(label) in listed)
         likely = [label for label in labels if str(label) not in listed and looks_like_total(label)]
         if likely and said is None:
-            raise ValueError(f"{where}: {_declare(dim, likely[0], show, f'looks like a sum over {show([dim])}')}")
+            unsaid[dim] = likely[0]
         if likely and listed:
             raise ValueError(
                 f"{where}: {show(likely)} of {show([dim])} look like sums, too. If of some labels only, take these lines out of the "
@@ -115,24 +115,41 @@ def declared_totals(
             )
         if len(found[dim]) == len(labels):
             raise ValueError(f"{where}: {show([dim])} has no label besides its totals")
+    if unsaid:
+        raise ValueError(f"{where}: {_declare(unsaid, show, 'looks like a sum over {}', remedy)}")
     return found
 
 
 def check_no_sum(
-    values: npt.ArrayLike, labels_of: Mapping[str, Sequence[Any]], totals: Declared, where: str, show: Show = shown
+    values: npt.ArrayLike,
+    labels_of: Mapping[str, Sequence[Any]],
+    totals: Declared,
+    where: str,
+    show: Show = shown,
+    remedy: str = "",
 ) -> None:
     """Refuse a label that is a sum by `labels_of_sums`, unless `totals` is about its dimension."""
     for axis, place in labels_of_sums(values).items():
         dim, labels = list(labels_of.items())[axis]
         if dim not in totals:
-            why = f"is as large as all others of {show([dim])} together, nearer than chance explains (below {FALSE_REFUSALS:g})"
-            raise ValueError(f"{where}: {_declare(dim, labels[place], show, why)}")
+            why = f"is as large as all others of {{}} together, nearer than chance explains (below {FALSE_REFUSALS:g})"
+            raise ValueError(f"{where}: {_declare({dim: labels[place]}, show, why, remedy)}")
 
 
-def _declare(dim: str, label: Any, show: Show, why: str) -> str:
-    text, bare = show([label]), show([dim]).strip("'")
-    option = quote(f"{bare}={text.strip("'")}")
+def declaration(labels: Mapping[str, str]) -> tuple[str, str]:
+    """How totals are declared, in Python and on the command line: dimensions with their labels, as messages show them."""
+    said = ", ".join(f"'{dim}': {label}" for dim, label in labels.items())
+    options = (quote(f"{dim}={label.strip("'")}") for dim, label in labels.items())
+    return f"totals={{{said}}}", " ".join(f"--total {option}" for option in options)
+
+
+def _declare(labels: Mapping[str, Any], show: Show, why: str, remedy: str) -> str:
+    """What to do about labels that are sums, as it seems: to declare them, where `remedy` says nothing else."""
+    texts = {show([dim]).strip("'"): show([label]) for dim, label in labels.items()}
+    seen = ", ".join(f"{bare}={texts[bare]} {why.format(show([dim]))}" for bare, dim in zip(texts, labels, strict=True))
+    it, one = ("it", "it") if len(texts) == 1 else ("them", "one")
+    (said, options), first = declaration(texts), next(iter(texts))
     return (
-        f"{bare}={text} {why}; declare it: totals={{'{bare}': {text}}} (--total {option}), or, if it is a category like "
-        f"the others, totals={{'{bare}': []}} (--total {bare}=)"
+        f"{seen}; {remedy or f'declare {it}: {said} ({options})'}, or, if {one} is a category like the others, "
+        f"totals={{'{first}': []}} (--total {first}=)"
     )

@@ -40,7 +40,7 @@ class _Task:
         case = self.cases[number]
         words = "".join(c if c.isalnum() else "-" for c in case.name)
         path = None if self.folder is None else self.folder / f"{words}.jsonl"
-        verdict, seconds, failed = case.run(self.n, self.seed, path)
+        verdict, seconds, failed, held = case.run(self.n, self.seed, path)
         worst = verdict.worst
         return {
             "number": number,
@@ -51,6 +51,7 @@ class _Task:
             "ratio_of_errors": next((q.ratio for q in verdict.quantities if q.name == worst.name), float("nan")),
             "p_case": worst.p_adjusted,
             "seconds": seconds,
+            **held,
         }
 
 

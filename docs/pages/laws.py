@@ -57,7 +57,8 @@ def write(made: Path) -> None:
             f"      ``{name}``\n\n"
         )
     text = "Noise laws\n==========\n\nEach law has a page with its formula, moments and support, its PyMC distribution and the\n"
-    text += "mechanisms that add it; `bayesdp.noise.parse_law` reads the names.\n\n"
+    text += "mechanisms that add it; `bayesdp.noise.parse_law` reads the names. The common ones come first; what offices say that\n"
+    text += "they do is in :doc:`Laws by country and agency </how-to/by-agency>`.\n\n"
     text += f".. grid:: 1 2 3 3\n   :gutter: 2\n\n{cards}"
     text += _publishers()
     (made / "laws.rst").write_text(text, encoding="utf-8")

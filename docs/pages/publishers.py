@@ -39,6 +39,7 @@ PUBLISHERS: dict[str, str] = {
     "k-norm": _NONE + "Hardt and Talwar (2010), on the subspace that the invariants leave.",
     "semi-k-norm": _NONE + "Cho and Awan (2024), for Semi-DP.",
     "censored": "Wikimedia Foundation: page views by country with noise, of which rows below a release threshold are left out.",
+    "rounded": "Whoever adds Laplace or Gaussian noise, drawn as real numbers, and publishes whole numbers or one decimal.",
     "random-rounding": "Stats NZ (counts to base 3) and Statistics Canada (census counts to base 5).",
     "conventional-rounding": "Many statistical offices, to the nearest 5 or 10; HESA in the United Kingdom to the nearest 5.",
     "cell-key": "The Australian Bureau of Statistics (TableBuilder), the Office for National Statistics (Census 2021 of England and "

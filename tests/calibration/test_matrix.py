@@ -1,8 +1,10 @@
 """A small calibration matrix, and that a wrong mechanism in it is found."""
 
 import csv
+import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -47,6 +49,37 @@ def test_every_noise_law_is_in_the_matrix_and_the_stored_one_is_whole_and_what_t
     assert markdown_table(STORED) in (STORED.parents[2] / "docs/explanations/calibration-table.md").read_text()
 
 
+def test_the_smallest_p_value_has_a_note_that_says_what_to_expect_of_it(tmp_path):
+    words = {
+        "mechanism": "m",
+        "prior": "p",
+        "simulations": 300,
+        "failed": 0,
+        "p_matrix": 0.03,
+        "seed": 1,
+        "versions": "v",
+    }
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(
+            {**words, "invariants": name, "p_case": p} for name, p in (("a", 0.5), ("b", 0.01), ("c", 1.0))
+        )
+    text = markdown_table(tmp_path / "t.csv")
+    assert "| m | 0.5 | **0.01** ¹ | 1 |" in text
+    assert "in percent" not in text  # coverage is shown where all rows have it
+    rows = pd.read_csv(tmp_path / "t.csv").assign(held_50=[0.5, 0.49, 0.52], held_95=[0.951, 0.94, 0.9])
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    assert "| m | 95.1 (50) | 94.0 (49) | 90.0 (52) |" in markdown_table(tmp_path / "t.csv")
+    smallest = np.random.default_rng(1).random((100_000, 3)).min(axis=1)  # of right posteriors
+    middle, chance = (
+        float(re.search(r"is below ([0-9.]+) in every second", text)[1]),
+        re.search(r"in ([0-9]+)% of all", text)[1],
+    )
+    assert abs(np.mean(smallest < middle) - 0.5) < 0.01  # six standard errors, and the rounding to two digits
+    assert abs(np.mean(smallest <= 0.01) - int(chance) / 100) < 0.008
+
+
 STORED = Path(__file__).parents[2] / "notebooks" / "data" / "calibration_matrix.csv"
 
 
@@ -55,6 +88,9 @@ def test_right_mechanisms_pass_and_the_table_says_so(tmp_path, capsys):
     rows = run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals")
     assert [row["mechanism"] for row in rows] == [case.mechanism for case in SMALL]
     assert all(row["failed"] == 0 for row in rows)
+    # Cells of 4 x 16 tables: a few standard errors, about .08 and .04 with the dependence of the cells of a table.
+    assert abs(np.mean([row["held_50"] for row in rows]) - 0.5) < 0.25
+    assert np.mean([row["held_95"] for row in rows]) > 0.8
     assert min(row["p_matrix"] for row in rows) > 0.01  # false alarm 0.01 for another seed
     assert all(row["p_matrix"] >= row["p_case"] for row in rows)
     assert run_matrix(SMALL, n=16, seed=2, folder=tmp_path / "journals") == rows  # from the journals

@@ -48,9 +48,16 @@ def test_deliberate_errors_are_caught(build, n, where):
 
 
 def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(three, monkeypatch):
-    settings = {"n": 2, "seed": 3, "draws": 12, "tune": 20, "progressbar": False}
+    settings, drawn, sample = {"n": 2, "seed": 3, "draws": 12, "tune": 20, "progressbar": False}, [], study.quiet_sample
+
+    def noted(model, chain, seed):
+        drawn.append((chain["tune"], chain["draws"]))
+        return sample(model, chain, seed)
+
+    monkeypatch.setattr(study, "quiet_sample", noted)
     result = sbc(models.simulate, models.build, ["x"], **settings)
     assert result["verdict"].attrs["failed"] == 0
+    assert drawn[:2] == [(20, 12), (80, 48)]  # tuned as many times as long: the start is forgotten as slowly
     assert (result["fits"]["longer"] >= 4).all()  # half of 12 draws, for the spread of all cells, are never enough
     assert "2 of 2 chains had too few effective draws" in result["verdict"].attrs["message"]
     assert (three["fits"]["longer"] == 1).all()

@@ -38,8 +38,8 @@ PLACES = {
 }
 """Where: a module, a function in it, and at which call."""
 
-WAIT, ORPHANS = 120.0, 15.0
-"""Seconds for a run to end; and for its workers to end, and for standard output to be closed."""
+WAIT, ORPHANS = 600.0, 15.0
+"""Seconds for a run to end, also on a busy machine; and for its workers to end, and for standard output to be closed."""
 
 
 class Job(NamedTuple):

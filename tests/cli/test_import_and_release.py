@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import bayesdp as bdp
+from bayesdp.priors import PRIORS
 from tests.cli.conftest import IMPORT, LAW, MARGINS, NOISY, RELEASE, failed
 from tests.storage.examples import EXAMPLES
 
@@ -159,6 +160,7 @@ def test_bad_releases_and_usage_errors_are_one_line_too_and_help_has_an_example(
     failed(run(), "required: COMMAND")
     for command in ("import", "release", "fit", "summary", "report"):
         assert f"example:\n  bayesdp {command} " in run(command, "--help").out
+    assert f"is one of those below ({', '.join(PRIORS)}), with" in run("fit", "--help").out
     assert run("--help").status == 0
     assert run("--version").out.startswith("bayesdp ")
 

@@ -38,16 +38,17 @@ def runs(tmp_path_factory):
 
 def test_it_is_said_and_the_same_command_goes_on_to_the_same_result(runs):
     for name, (folder, first, again) in runs.items():
+        ended_at_once = name == "fit, no room for draws as they come"  # nothing is left to do, which is said
+        assert again.status in ((2,) if ended_at_once else (0, 3)), again
         whole, ours = posterior(folder / f"../{name.split(',')[0]}.nc"), posterior(folder / "out.nc")
         for group in ("posterior",) if name.startswith("fit") else ("prior_sbc", "dispersion_sbc"):
             assert ours[group].to_dataset().equals(whole[group].to_dataset())
         assert "Traceback" not in first.err + again.err
-        if name == "fit, no room for draws as they come":
+        if ended_at_once:
             continue
         assert first.status == 2, first
         assert "File too large" in first.err
         assert "out.nc" in first.err.splitlines()[-1]
-        assert again.status in (0, 3), again
         assert again.names == (["out.nc", "out.nc.chains"] if name.startswith("fit") else ["out.nc"])
 
 

@@ -11,7 +11,7 @@ import bayesdp as bdp
 from bayesdp.distributions.perturbed import PerturbedByRows
 from bayesdp.distributions.registry import distribution_of
 from bayesdp.inference import FiberGibbs
-from bayesdp.noise import Censored, PerturbedLaw, TransitionTable, law_names
+from bayesdp.noise import Censored, PerturbedLaw, Rounded, TransitionTable, law_names
 from tests.noise.contract.examples import LINE, TABLE, example_of, variants
 from tests.noise.contract.use_checks import RATE
 
@@ -50,6 +50,8 @@ def at(law, factor):
         return TransitionTable(list(range(table.lowest, table.highest + 1)), rows(law, factor), table.period)
     if isinstance(law, Censored):
         return Censored(at(law.uncensored, factor), law.below, law.above)
+    if isinstance(law, Rounded):
+        return Rounded(at(law.noise, factor), law.base)
     return replace(law, **{scale_of(law): factor * law.model_parameters()[scale_of(law)]})
 
 

@@ -34,6 +34,17 @@ def made(tmp_path_factory):
     return folder
 
 
+def test_what_is_in_it_can_be_scanned():
+    """Short sections of short lines, all of which are read at a glance."""
+    _, *sections = re.split(
+        r"^## ", (DOCS / "reference" / "overview.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert len(sections) > 8
+    for title, *lines in (section.splitlines() for section in sections):
+        assert 2 <= sum(line.startswith("- ") for line in lines) <= 7, title
+        assert all(len(line) < 170 for line in (title, *lines)), title
+
+
 PUBLIC_LAWS = [name for name in law_names().split(", ") if laws.full_name(registered_law(name))]
 
 

@@ -56,11 +56,12 @@ def fitted(method):
 
 STEPS = ["Metropolis", "DEMetropolis", "DEMetropolisZ", "Slice", "NUTS", "HamiltonianMC"]
 STEPS += ["BinaryMetropolis", "BinaryGibbsMetropolis", "CategoricalGibbsMetropolis"]
+OTHERS = ("nutpie", "numpyro", "blackjax")
 CALLS = {
     "bdp.sample()": lambda model, x, tree: bdp.sample(**SHORT),
     "pm.sample()": sampled(),
     'pm.sample(nuts_sampler="pymc")': sampled(nuts_sampler="pymc"),
-    'pm.sample(nuts_sampler="nutpie")': sampled(nuts_sampler="nutpie"),
+    **{f'pm.sample(nuts_sampler="{name}")': sampled(nuts_sampler=name) for name in OTHERS},
     "pm.sample(step=pm.Metropolis())": stepped("Metropolis", ""),
     **{f"pm.sample(step=pm.{name}([x]))": stepped(name) for name in STEPS},
     "pm.sample(step=pm.Slice([rate]))": stepped("Slice", "rate"),
@@ -111,6 +112,25 @@ def test_counts(entry, counts):
     assert found == ROWS[entry], result
     if found == "works" and "pm.sample(" in entry:
         assert (result["posterior"]["x"].sum("county") == TOTAL).all()
+    if found == "refuses" and "nuts_sampler" in entry:  # whether that package is installed or not
+        assert "leave nuts_sampler out, or name 'pymc'. FiberGibbs then moves it" in result
+
+
+@pytest.mark.filterwarnings("ignore")  # of JAX, and PyMC's own of a short run
+@pytest.mark.parametrize("name", ["nutpie", "numpyro"])
+@pytest.mark.system
+def test_models_without_counts_have_samplers_of_other_packages_where_these_are_installed(name):
+    pytest.importorskip(name)
+    with pm.Model():
+        mean = pm.Normal("mean", 10.0, 10.0)
+        bdp.distributions.Gaussian("y", mean, sigma=3.0, observed=14.0)
+        tree = bdp.sample(1000, tune=500, chains=2, nuts_sampler=name, quiet=True, **QUIET)
+    found = tree["posterior"]["mean"]
+    assert isinstance(found.data, np.ndarray)
+    exact = (14.0 / 9.0 + 10.0 / 100.0) / (1.0 / 9.0 + 1.0 / 100.0)
+    error = 9.0**0.5 / np.sqrt(tree["diagnostics"]["mean_ess_bulk"].item())
+    assert abs(found.mean().item() - exact) < 5.0 * error  # false alarms below 1e-6
+    assert tree["diagnostics"].attrs["verdict"]
 
 
 def test_who_compiles_is_seen_whatever_its_name_and_latent_lattice_noise_is_left_to_its_step(counts):

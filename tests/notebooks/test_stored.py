@@ -33,6 +33,14 @@ COUNTIES, PERTURBED, REAL = map(
 PRINTED, PROSE = printed(*COUNTIES), prose(COUNTIES)
 
 
+def test_the_first_tutorial_imports_three_names():
+    code = ["".join(own["source"]) for own in cells("01-first-posterior.ipynb") if own["cell_type"] == "code"]
+    imports = [re.findall(r"^\s*(?:import|from) .*", own, re.MULTILINE) for own in code]
+    names = [re.sub(" +#.*", "", line).strip() for line in imports[0]]
+    assert names == ["import first_posterior", "import pymc as pm", "import bayesdp as bdp"]
+    assert not any(imports[1:])
+
+
 def shown(word):
     """What the first cell of notebook 10 with a word in its source has printed."""
     return printed(next(own for own in REAL if own["cell_type"] == "code" and word in "".join(own["source"])))

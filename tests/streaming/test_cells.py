@@ -197,19 +197,23 @@ def test_answers_are_those_of_the_query(name, axis):
 
 
 RACE, OTHER = bdp.Margins(FRAME, ["race"]), {"tract": ["t1", "t2", "t4"], "age": ["young", "old"]}
-TAKEN = "that of a dimension, a group label, a hyperparameter or the summaries"
+TAKEN = "that of a hyperparameter or the summaries"
 test_names_of_records_that_are_refused = refused(
     ("race", "record must be queries"),
     (["race"], "record must hold queries"),
     ([bdp.Totals(OTHER)], "about a table with the dimensions 'tract', 'age', not about the release's"),
-    *(({own: RACE}, f"the name '{own}' is {TAKEN}") for own in ("race", "county", "spread", "cells")),
+    *(({own: RACE}, f"the name '{own}' is {TAKEN}") for own in ("spread", "cells", "draw")),
     ({"": RACE}, "not empty"),
     ([RACE, RACE], "two queries are called 'by_race'"),
+    ({"race": RACE, "by_race": RACE}, "two queries are called 'by_race'"),
     of=lambda record: streamed.named_queries(record, FRAME, ["spread"]),
 )
 
 
 def test_names_of_records():
     stacked = [bdp.Totals(FRAME), QUERIES["stack"]]
-    for record, names in ((stacked, ["total", "answers"]), (RACE, ["by_race"]), ({"x": RACE}, ["x"])):
+    labels = {"race": RACE, "county": RACE}  # of a dimension and a group, which no variable can share
+    for record, names in (
+        (stacked, ["total", "answers"]), (RACE, ["by_race"]), ({"x": RACE}, ["x"]), (labels, ["by_race", "by_county"]),
+    ):  # fmt: skip
         assert list(streamed.named_queries(record, FRAME, ())) == names

@@ -60,14 +60,15 @@ def test_cells_have_a_summary_which_is_that_of_their_draws(tree):
 
 def test_a_query_is_answered_if_it_was_recorded_row_by_row(release, tree):
     by_age, prior = bdp.Margins(FRAME, ["age"]), FixedNegativeBinomial(8.0, 0.5)
-    narrow = bdp.fit_hierarchy(release, prior, record={"areas": BY_COUNTY}, draws=200, **ASKED)  # the counties alone
+    narrow = bdp.fit_hierarchy(release, prior, record={"county": BY_COUNTY}, draws=200, **ASKED)  # the counties alone
+    assert narrow["posterior"]["by_county"].dims == ("chain", "draw", "county", "age")  # labels have the name itself
     assert bdp.summary(tree, query=by_age)["mean"].sum() == pytest.approx(TRUTH.sum())  # from the cells
-    found = (bdp.summary(narrow, "areas"), bdp.summary(narrow, query=bdp.Margins(FRAME, ["county", "age"])))
+    found = (bdp.summary(narrow, "by_county"), bdp.summary(narrow, query=bdp.Margins(FRAME, ["county", "age"])))
     assert found[0]["mean"].tolist() == found[1]["mean"].tolist()
     for given, message in (
-        ({"query": by_age}, r"not kept.*'areas'.*do not add up to intervals.*in `record`"),
+        ({"query": by_age}, r"not kept.*'by_county'.*do not add up to intervals.*in `record`"),
         ({"var": "cells", "prob": 0.8}, r"intervals for prob = 0.9. Fit again with these in `quantiles`"),
-        ({"var": "z"}, r"no variable 'z'.*'cells', 'areas'"),
+        ({"var": "z"}, r"no variable 'z'.*'cells', 'by_county'"),
     ):
         with pytest.raises(ValueError, match=message):
             bdp.summary(narrow, **given)

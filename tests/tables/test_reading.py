@@ -89,7 +89,7 @@ WRONG = [
     ("", "the file has no line with text"),
     ("count\n3\n", "no column of labels"),
     (b"county,count\n\xff\xfe,3\n", "line 2, byte 13: 0xff is no text in 'utf-8'"),
-    (WIDE, r"'Low', 'High'\) has no name there; name all, and this one last: dims=\['county', ...\] \(--dims county,NAME\)"),
+    (WIDE, r"'Low', 'High'\) has no name there; .*, in the place of NAME: dims=\['county', 'NAME'\] \(--dims county,NAME\);"),
 ]  # fmt: skip
 WRONG_WIDE = [
     ("county,Low,High\nA,1,2\nA,3,4\n", r"line 3, column 'Low': county=A, education=Low is there already, in line 2"),

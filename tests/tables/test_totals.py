@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import bayesdp as bdp
 from bayesdp.cli import main
@@ -40,9 +41,9 @@ def test_a_label_that_says_total_is_refused_and_the_proposal_works(tmp_path, wor
     noisy = with_totals(CELLS)
     path = write(tmp_path / "t.csv", noisy, [*ROWS, word], [*COLUMNS, word], wide=wide)
     form = {"dims": ["Geo", "kind"]}
-    said = rf"Geo='{word}' looks like a sum over 'Geo'.*--total '?Geo={word}'?[)]"
-    if wide and word == "Total":  # it could be the column of values
-        said = f"if this is a wide table with totals in the column '{word}', say so: --total kind={word}"
+    said = (
+        rf"Geo='{word}' looks like a sum over 'Geo', kind='{word}'.*--total '?Geo={word}'? --total '?kind={word}'?[)]"
+    )
     with pytest.raises(ValueError, match=said):
         read_table(path, **form)
     declared = {"Geo": word, "kind": [word]}
@@ -53,6 +54,43 @@ def test_a_label_that_says_total_is_refused_and_the_proposal_works(tmp_path, wor
     assert total.item() == noisy[-1, -1]
     layout = "wide" if wide else "long"
     assert read_table(path, totals={"Geo": [], "kind": []}, layout=layout, **form).shape == (31, 7)
+
+
+def test_a_wide_file_with_totals_is_known_as_one_and_one_message_has_all_that_is_to_be_written(tmp_path, capsys):
+    noisy = with_totals(CELLS)
+    path = write(tmp_path / "t.csv", noisy, *NAMES, wide=True)
+    command = ["import", str(path), "--law", "discrete-gaussian sigma=3", "-o", str(tmp_path / "r.nc")]
+    assert main(command) == 2
+    dims, sums = "--dims Geo,NAME", "--total Geo=Total --total NAME=Total"
+    proposed = f"({dims}); and declare the totals: totals={{'Geo': 'Total', 'NAME': 'Total'}} ({sums})"
+    assert proposed in capsys.readouterr().err
+    assert main([*command, *f"{dims} {sums}".replace("NAME", "sex").split()]) == 0
+    shapes = [own.query.shape for own in bdp.Release.from_netcdf(tmp_path / "r.nc").measurements]
+    assert shapes == [(30, 6), (30,), (6,), ()]
+    # Two columns of labels, the first one repeated; and long files of which nothing says that they are wide.
+    path.write_text("state,county,Low,High,Total\nX,Alpha,15,1,16\nX,Beta,20,10,30\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"\(--dims state,county,NAME\); .* \(--total NAME=Total\)"):
+        read_table(path)
+    table = read_table(path, dims=["state", "county", "sex"], totals={"sex": "Total"})
+    assert table.values.tolist() == [[[15, 1], [20, 10]]]
+    for text in ("county,fips,region,total\na,17001,1,50\nb,17003,3,40\n", "year,age,total\n1,1,5\n1,2,5\n2,1,5\n"):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match="cells are missing"):
+            read_table(path)
+        with pytest.raises(ValueError, match="the columns of labels are"):
+            read_table(path, dims=["age", "sex"])
+
+
+def test_a_netcdf_table_with_totals_is_told_to_leave_them_out(tmp_path):
+    labels = {"county": ["a", "b", "Total"], "sex": ["F", "M"]}
+    table = xr.DataArray([[5, 6], [7, 8], [12, 14]], coords=labels, name="n")
+    table.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    with pytest.raises(ValueError, match="read from CSV files only: leave them out of a netCDF file") as refused:
+        read_table(tmp_path / "t.nc")
+    assert "totals={'county': 'Total'}" not in str(refused.value)
+    assert read_table(tmp_path / "t.nc", totals={"county": []}).shape == (3, 2)
+    table.drop_sel(county="Total").to_netcdf(tmp_path / "u.nc", engine="h5netcdf")
+    assert read_table(tmp_path / "u.nc").values.tolist() == [[5, 6], [7, 8]]
 
 
 def test_words_for_totals_and_honest_words():
@@ -66,7 +104,10 @@ def test_import_takes_declared_totals_as_measurements_and_matches_those_of_a_fur
     path = write(tmp_path / "t.csv", noisy, *NAMES)
     command = ["import", str(path), "--law", "discrete-gaussian sigma=3", "-o", str(tmp_path / "r.nc")]
     assert main(command) == 2
-    assert "declare it: totals={'Geo': 'Total'} (--total Geo=Total)" in capsys.readouterr().err
+    assert (
+        "declare them: totals={'Geo': 'Total', 'kind': 'Total'} (--total Geo=Total --total kind=Total)"
+        in capsys.readouterr().err
+    )
     assert main([*command, "--total", "Geo=Total", "--total", "kind=Total"]) == 0
     release = bdp.Release.from_netcdf(tmp_path / "r.nc")
     assert [own.query.shape for own in release.measurements] == [(30, 6), (30,), (6,), ()]
@@ -94,7 +135,7 @@ def test_a_confidential_table_has_exact_totals_or_none(tmp_path, capsys):
     command = ["release", str(path), "--mechanism", "lattice-laplace", "--epsilon", "1", "--invariant", "total"]
     command += ["--seed", "1", "-o", str(tmp_path / "r.nc")]
     assert main(command) == 2
-    assert "(--total Geo=Total)" in capsys.readouterr().err
+    assert "(--total Geo=Total --total kind=Total)" in capsys.readouterr().err
     command += ["--total", "Geo=Total", "--total", "kind=Total"]
     assert main(command) == 0, capsys.readouterr().err
     assert bdp.Release.from_netcdf(tmp_path / "r.nc").frame.shape == (30, 6)

@@ -43,17 +43,21 @@ _FIRST, _LONGEST = 5.0, 60.0
 
 
 def lines_wanted(given: Any) -> bool:
-    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook."""
+    """Whether progress was asked for and is to come in lines: standard error is neither a terminal nor in a notebook with widgets."""
     # `given`: arguments of `pm.sample`.
     asked = bool(given.get("progressbar", True)) and not given.get("quiet", False)
-    return asked and not sys.stderr.isatty() and not Console().is_jupyter
+    bars = Console().is_jupyter and find_spec("ipywidgets") is not None
+    return asked and not sys.stderr.isatty() and not bars
 
 
 class ProgressLines:
     """A line on standard error now and then, of an activity ("sampling") and what is counted of it ("draws")."""
 
-    def __init__(self, what: str, unit: str) -> None:
-        self._what, self._unit = what, unit
+    # `before`: what is done before the first of these, said at once; the first one comes soon after another then, and is not.
+    def __init__(self, what: str, unit: str, before: str = "") -> None:
+        self._what, self._unit, self._before = what, unit, before
+        if before:
+            tell(before)
         self._start = time.monotonic()
         self._next = _FIRST
         self._first: tuple[float, int] | None = None
@@ -63,10 +67,11 @@ class ProgressLines:
         passed = time.monotonic() - self._start
         if self._first is None:
             self._first = passed, done  # what came before, such as compiling, says nothing of the time that is left
+            self._next += passed if self._before else 0.0
         if passed < self._next or done >= total:
             return
-        self._next = passed + min(max(passed / 2, _FIRST), _LONGEST)
         begun, already = self._first
+        self._next = passed + min(max((passed - begun) / 2, _FIRST), _LONGEST)
         line = f"{self._what}: {done:,} of {total:,} {self._unit} ({done / total:.0%}), {timedelta(seconds=round(passed))} passed"
         if done > already:
             left = (passed - begun) / (done - already) * (total - done)
@@ -169,9 +174,12 @@ def sampled(
         if given.get("quiet"):
             warnings.filterwarnings("ignore", SLOW_RATES, UserWarning)
         if not _has_callback(model, given):
+            if lines_wanted(given):
+                given["progressbar"] = False  # it would be drawn once, at the end, if at all
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
             with dispensable_progress():
-                tree: xr.DataTree = pm.sample(**given)
+                # Of JAX's samplers the draws are arrays of its own.
+                tree: xr.DataTree = pm.sample(**given).map_over_datasets(xr.Dataset.as_numpy)
             stop.no_more_draws()
             return tree
         given["callback"] = _Callback(stop, given, journal)
@@ -202,7 +210,7 @@ class _Callback:
         self._total = chains * (draws + tune)
         self._done = 0
         self._own = given.get("callback")
-        self._lines = ProgressLines("sampling", "draws") if lines_wanted(given) else None
+        self._lines = ProgressLines("sampling", "draws", "compiling the model") if lines_wanted(given) else None
         self._stop = stop
         self.journal = journal
 

@@ -100,6 +100,8 @@ def multiples(answers: Published) -> list[tuple[float, str]]:
                 words += ", and real noise gives no whole numbers"
                 discrete = f"discrete-{answers.measured.law.name}"
                 words += f", as {discrete} does" if discrete in law_names() else ""
+            if not integer:
+                words += f", and of rounded noise the law is 'rounded law=({answers.measured.law}) base={base:g}'"
             found.append((float(np.exp(np.sum(np.log(np.minimum(share, 1.0))))), words))
     return found
 

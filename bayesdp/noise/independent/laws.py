@@ -25,6 +25,7 @@ from bayesdp.noise.arrays import (
     real,
     softplus,
     special,
+    two_sensitivities,
     values_and_location,
     whole,
 )
@@ -183,9 +184,11 @@ class _StatedLaw(ScaledLaw):
             found = self._of_variance(numbers["variance"])
         elif set(given) == {"standard_deviation"}:
             found = self._of_variance(numbers["standard_deviation"] ** 2)
-        elif set(given) <= {self._loss, "sensitivity"}:
-            missing = "sensitivity" if self._loss in given else self._loss
-            raise ValueError(f"{next(iter(given))} needs {missing} beside it: {law} takes {relation}")
+        elif set(given) == {"sensitivity"}:
+            raise ValueError(f"sensitivity needs {self._loss} beside it: {law} takes {relation}")
+        elif set(given) == {self._loss}:
+            size = two_sensitivities(self, np.min(numbers[self._loss]))
+            raise ValueError(f"{self._loss} needs sensitivity beside it: {size}. {law} takes {relation}")
         else:
             raise ValueError(f"{' and '.join(given)} state the scale of {law} more than once; it takes {relation}")
         self._set(**{name: positive_scale(found if found.ndim else float(found), name)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,8 +43,17 @@ _PUBLISHED, _UNDER, _OVER = 0, 1, 2
 _VERBS = ("log_each", "log_cdf", "log_sf")
 
 
-def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -> LogMassWindows | None:
+def censored_windows(
+    law: NoiseLaw,
+    values: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    family: Callable[[Any], Any] | None = None,
+    reach: int = 0,
+) -> LogMassWindows | None:
     """Windows of published answers, `low - 1` and `high + 1` standing for those held back; None for laws without, or too long ones."""
+    # `family`: the law of a scale, where it is made of `law` by rounding; `reach`: how far around mu it then is of another form.
     # The law is that of the values without thresholds: discrete or continuous Laplace or Gaussian. Around whole numbers the law of
     # value minus location is one law: answers with the same scale, and the same distance from a whole number, share a window.
     laplace = isinstance(law, DiscreteLaplace | Laplace)
@@ -59,13 +68,13 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     anchor = np.floor(at)
     shapes, which = np.unique(np.stack([kind, scale, at - anchor], axis=1), axis=0, return_inverse=True)
     which = which.reshape(-1)
-    ends = [_ends(int(side), width, fraction, laplace, int(step)) for side, width, fraction in shapes]
+    ends = [_ends(int(side), width, fraction, laplace, int(step), reach) for side, width, fraction in shapes]
     if sum(up - down + 1 for down, up in ends) > _MOST:
         return None
     tables, slopes = [], []
     for (side, width, fraction), (down, up) in zip(shapes, ends, strict=True):
         answers = np.arange(down, up + 1.0)
-        verb = getattr(law.at_scales(width), _VERBS[int(side)])
+        verb = getattr((family or law.at_scales)(width), _VERBS[int(side)])
         table = np.asarray(verb(np.full(answers.shape, fraction), answers), dtype=np.float64)
         falls = (-1.0 / width, -1.0 / width) if laplace else np.minimum(table[[0, -1]] - table[[1, -2]], 0.0)
         slopes.append((0.0 if side == _UNDER else falls[0], 0.0 if side == _OVER else falls[1]))
@@ -78,19 +87,52 @@ def censored_windows(law: NoiseLaw, values: Floats, low: Floats, high: Floats) -
     return LogMassWindows(low_ends, starts[which], lengths[which], np.concatenate(tables), *sides[which].T.copy())
 
 
-def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int) -> tuple[int, int]:
+def _ends(kind: int, scale: float, fraction: float, laplace: bool, step: int, reach: int) -> tuple[int, int]:
     """First and last true answer of a window, less the anchor."""
     near = int(np.ceil(fraction))
     flat = int(np.ceil((_FLAT_LAPLACE if laplace else _FLAT_NORMAL) * scale)) + 2
-    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE
+    far = near + step if laplace else int(np.ceil(_FAR_NORMAL * scale)) + _MORE + reach
     steep = -step if laplace else -far
     if kind == _PUBLISHED:
-        return (0, near) if laplace else (-far, far)
+        return (-reach, near + reach) if laplace else (-far, far)
     return (-flat, far) if kind == _UNDER else (steep, flat)
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Censored(IndependentLaw):
+class MadeOfAnother(IndependentLaw):
+    """A law of what is published of the values of another one, `noise`; its other fields say what that is."""
+
+    noise: Any
+
+    other_parameters = ("law",)
+
+    @staticmethod
+    def _given(law: Any, noise: Any) -> Any:
+        """The other law, by one of its two names, a law or its description."""
+        if (law is None) == (noise is None):
+            raise TypeError("law must be the noise law of the values before anything was done to them, given once")
+        given = noise if law is None else law
+        if isinstance(given, Mapping):
+            given = NoiseLaw.from_description(given)
+        if not isinstance(given, NoiseLaw):
+            raise TypeError(
+                f"law must be a noise law such as DiscreteGaussian(sigma=10) or Laplace(b=2), got {given!r}"
+            )
+        return given
+
+    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
+        """At most that of the other law: what is done to its values is post-processing. See `NoiseLaw.pair_loss`."""
+        found: LossByLength | None = self.noise.pair_loss(query, invariants)
+        return None if found is None else replace(found, tight=False)
+
+    def model_parameters(self) -> dict[str, Any]:
+        """The type of the other law, its parameters, and the other fields."""
+        own = {name: value for name, value in self._parameters().items() if name != "noise"}
+        return {"law": type(self.noise), **self.noise.model_parameters(), **own}
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Censored(MadeOfAnother):
     r"""Values of a law that are published from ``below`` to ``above`` only; of the others it is known on which side they were.
 
     With Y of the law that was censored, around mu:
@@ -142,7 +184,6 @@ class Censored(IndependentLaw):
     censored law=(discrete-laplace b=2) below=3
     """
 
-    noise: Any
     below: Limit = -np.inf
     above: Limit = np.inf
 
@@ -151,20 +192,11 @@ class Censored(IndependentLaw):
     family = "perturbed"
     has_atoms = True
     additive = False
-    other_parameters = ("law",)
     relation = "law=(NAME PARAMETER=VALUE ...), the law without thresholds, and below=LOW, above=HIGH or both"
 
-    def __init__(
-        self,
-        law: NoiseLaw | Mapping[str, Any] | None = None,
-        below: Any = None,
-        above: Any = None,
-        *,
-        noise: NoiseLaw | Mapping[str, Any] | None = None,
-    ) -> None:
-        if (law is None) == (noise is None):
-            raise TypeError("law must be the noise law whose values were censored, given once")
-        inner = _inner(noise if law is None else law)
+    def __init__(self, law: Any = None, below: Any = None, above: Any = None, *, noise: Any = None) -> None:
+        inner = self._given(law, noise)
+        _checked(inner)
         low = checked_limit(below, -np.inf, "below", integer=inner.integer)
         self._set(noise=inner, below=low, above=checked_limit(above, np.inf, "above", integer=inner.integer))
         check_order((self.below, self.above), integer=inner.integer)
@@ -253,20 +285,10 @@ class Censored(IndependentLaw):
         y = np.asarray(values, dtype=np.float64)
         return censored_windows(self.noise, y, *self._thresholds(y.shape))
 
-    def pair_loss(self, query: Query, invariants: Invariants) -> LossByLength | None:
-        """That of the law that was censored, which its values that are published lose; at most that. See `NoiseLaw.pair_loss`."""
-        found: LossByLength | None = self.noise.pair_loss(query, invariants)
-        return None if found is None else replace(found, tight=False)
-
     def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer, with its thresholds. See `NoiseLaw.of_answer`."""
         low, high = (side.reshape(-1)[answer].item() for side in self._thresholds(shape))
         return Censored(self.noise.of_answer(answer, shape), low, high)
-
-    def model_parameters(self) -> dict[str, Any]:
-        """The type of the law that was censored, its parameters, and the thresholds."""
-        thresholds = {"below": self.below, "above": self.above}
-        return {"law": type(self.noise), **self.noise.model_parameters(), **thresholds}
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain data; a threshold that is not there is None. See `NoiseLaw.describe`."""
@@ -282,12 +304,8 @@ class Censored(IndependentLaw):
         return broadcast_scale(self.below, shape, "below"), broadcast_scale(self.above, shape, "above")
 
 
-def _inner(given: Any) -> NoiseLaw:
-    """The law to be censored, checked."""
-    if isinstance(given, Mapping):
-        given = NoiseLaw.from_description(given)
-    if not isinstance(given, NoiseLaw):
-        raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=10), got {given!r}")
+def _checked(given: NoiseLaw) -> None:
+    """Insist on independent noise that knows its tails."""
     if isinstance(given, Censored):
         raise ValueError("law must not be a censored one: state both thresholds at once, below= and above=")
     if given.support == "counts":
@@ -301,4 +319,3 @@ def _inner(given: Any) -> NoiseLaw:
             f"law must be of independent noise and know its tails (log_each, log_cdf and log_sf), as DiscreteLaplace, "
             f"DiscreteGaussian, Laplace and Gaussian do, got {given}"
         )
-    return given

@@ -5,9 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
+from textwrap import dedent
 from unittest.mock import Mock
 
+import nbclient
+import nbformat
 import numpy as np
 import pymc as pm
 import pytensor
@@ -124,6 +128,11 @@ class TestProgressLines:
             "sampling: 2 of 1,000 draws (0%), 0:02:31 passed, about 14:08:18 left",
         ]
         assert not lines([0.0, 1.0, 2.0, 4.9], diagnostics_lines, ("x",), 3)  # a quick run
+        # After a long compilation no line stays at the first draw: the next one comes with five seconds of draws.
+        assert lines([0.0, 100.0, 103.0, 106.0], lambda: ProgressLines("sampling", "draws", "compiling the model")) == [
+            "compiling the model",
+            "sampling: 3 of 1,000 draws (0%), 0:01:46 passed, about 0:49:51 left",
+        ]
 
     def test_sampling_writes_them_when_they_are_wanted(self, model, monkeypatch, capsys):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
@@ -135,11 +144,37 @@ class TestProgressLines:
         with monkeypatch.context() as patch:
             patch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
             assert not running.lines_wanted({})
+        for widgets in (None, "there"):
+            with monkeypatch.context() as patch:
+                patch.setattr(running, "Console", lambda: Mock(is_jupyter=True))
+                patch.setattr(running, "find_spec", lambda name, found=widgets: found)
+                assert running.lines_wanted({}) == (widgets is None)
         monkeypatch.setattr(running, "_FIRST", 0.0)
         monkeypatch.setattr(running, "_LONGEST", 0.0)
         with model:
             bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
         assert "sampling: 99 of 100 draws (99%)" in capsys.readouterr().err
+
+    @pytest.mark.system
+    @pytest.mark.skipif(find_spec("ipywidgets") is not None, reason="with ipywidgets there is a bar")
+    def test_a_notebook_without_widgets_has_them_once_and_no_bar_that_cannot_be_shown(self):
+        source = """
+            import pymc as pm, bayesdp as bdp
+            from bayesdp.inference.runs import running
+            from tests.inference.runs.test_runs import QUICK, made
+            running._FIRST = running._LONGEST = 0.0
+            with made():
+                bdp.sample(**QUICK | {"draws": 30, "progressbar": True, "quiet": False})
+            with pm.Model():
+                pm.Normal("z")  # for nutpie, where it is installed
+                bdp.sample(30, tune=30, chains=2, random_seed=1)"""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(dedent(source))])
+        nbclient.NotebookClient(notebook, resources={"metadata": {"path": ROOT}}).execute()
+        outputs = notebook.cells[0].outputs
+        lines = "".join(own.text for own in outputs if own.output_type == "stream").splitlines()
+        assert [own.output_type for own in outputs if own.output_type == "display_data"] == []
+        assert lines.count("compiling the model") == 1
+        assert len([own for own in lines if own.startswith("sampling: 99 of 100 draws (99%)")]) == 1
 
 
 def test_functions_are_compiled_for_sums_in_one_order(monkeypatch):

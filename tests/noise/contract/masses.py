@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesdp.noise import Rounded
 from tests.comparison.enumeration import Floats, Ints, lattice_points
 from tests.noise.contract.examples import TABLE, Example
 
@@ -69,7 +70,8 @@ def mass_of(example: Example) -> Mass:
     if example.law.support == "simplex":
         return _simplex(example)
     if example.law.independent:
-        return _whole(example) if example.law.integer else _line(example)
+        grid = example.law.integer or isinstance(example.law, Rounded)
+        return _whole(example) if grid else _line(example)
     return _lattice(example) if example.law.integer else _plane(example)
 
 
@@ -85,8 +87,9 @@ def _mass(example: Example, values: Floats) -> Floats:
 
 def _whole(example: Example) -> Mass:
     low, high = _ends(example)
-    values = np.arange(low, high + 1.0)[:, None]
-    size, bin_of = _binner((np.arange(low, high + 2.0) - 0.5,), np.empty(0), np.eye(1))
+    step = 1.0 if example.law.integer else example.law.base
+    values = np.arange(low, high + step, step)[:, None]
+    size, bin_of = _binner((np.append(values, high + step) - 0.5 * step,), np.empty(0), np.eye(1))
     return Mass(values, _mass(example, values), bin_of(values), size, bin_of, example.tolerance)
 
 

@@ -201,7 +201,8 @@ def check_pair_loss(example: Example, own: Fitted) -> None:
             # Of normal noise the log-ratio at the centre is mu**2 / 2 = rho.
             centre = law.logp(zero, zero, kept) - law.logp(zero, change, kept)
             for unit, found in dict(known.loss(length, None)).items():
-                np.testing.assert_allclose({"rho": found, "mu": 0.5 * found**2}[unit], centre, rtol=1e-9)
+                stated = {"rho": found, "mu": 0.5 * found**2}[unit]
+                assert centre * (1.0 - 1e-9) <= stated <= centre * (1.0 + (1e-9 if known.tight else 0.03))
 
 
 USE_CHECKS = [own for name, own in list(globals().items()) if name.startswith("check_")]

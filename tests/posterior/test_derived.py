@@ -1,0 +1,499 @@
+"""Derived quantities, on posteriors whose draws are all tables of an enumerated fiber, so that every number is known."""
+
+from fractions import Fraction
+from itertools import product
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+import bayesdp as bdp
+from bayesdp.fibers import enumerate_fiber
+from bayesdp.posterior.selections import Selection, Sums
+from tests.streaming import cases
+
+D = bdp.Derived
+TABLE = {"county": ["Adams", "Cook", "Lake"], "sex": ["women", "men"], "state": ("county", ["IL", "IL", "IN"])}
+TOTALS = [3, 2, 3]
+
+
+def release(noisy=1.0, totals=TOTALS, frame=None):
+    frame = bdp.Frame.of(TABLE if frame is None else frame)
+    measured = bdp.Measured(bdp.Identity(frame), np.full(frame.shape, noisy), bdp.noise.DiscreteGaussian(2.0))
+    exact = [bdp.Exact(bdp.Margins(frame, ["county"]), totals)] if totals else []
+    return bdp.Release.from_published(frame, [measured], exact)
+
+
+def posterior(own, tables, seed=0, chains=4, times=12, name="x", **others):
+    """A posterior that has each of some tables equally often, in random order."""
+    order = np.random.default_rng(seed).permutation(np.tile(np.arange(len(tables)), times))
+    values = tables[order].reshape(chains, -1, *tables.shape[1:])
+    x = xr.DataArray(values, dims=("chain", "draw", *own.dims), coords=own.coords, name=name)
+    return xr.DataTree.from_dict({"posterior": xr.Dataset({name: x, **others}), "release": own.to_dataset()})
+
+
+@pytest.fixture(scope="module")
+def fiber():
+    return enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)
+
+
+@pytest.fixture
+def tree(fiber):
+    return posterior(release(), fiber)
+
+
+def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree, fiber):
+    assert len(fiber) == 4 * 3 * 4
+    found = bdp.summary(
+        tree,
+        {
+            "women": D.total({"sex": "women"}, by=["state"]),
+            "gap": D.total("sex=women - sex=men"),
+            "share": D.share("sex=women", by="county"),
+            "ratio": D.ratio("sex=women", "sex=men", by="state"),
+            "more": D.probability("county=Adams*sex=women > county=Lake*sex=women"),
+            "half": D.probability("sex=women / total >= 0.5"),
+            "rank": D.total("sex=women", by="county").rank("county"),
+            "least": D.total("sex=women", by="county").rank("county", ascending=True),
+            "top": D.total("sex=women", by="county").top(2, "county"),
+            "of ratios": D.ratio("sex=women", "sex=men", by="county").rank("county"),
+            "by sex": D.total(by="county*sex").top(1, "county"),
+        },
+        prob=0.9,
+    )
+    # In fractions, table by table, and with sorted lists in the place of arrays.
+    tables, n = fiber.tolist(), len(fiber)
+    women = [[row[0] for row in table] for table in tables]
+
+    def mean(values):
+        values = list(values)
+        return float(sum(map(Fraction, values)) / len(values))
+
+    def ranks(values):
+        return [1 + sum(b > a for b in values) + Fraction(sum(b == a for b in values) - 1, 2) for a in values]
+
+    def in_top(values, k):
+        """The mean over all orders of equal values."""
+        return [
+            min(Fraction(1), max(Fraction(0), Fraction(k - sum(b > a for b in values), sum(b == a for b in values))))
+            for a in values
+        ]
+
+    assert found.loc["women", "mean"].tolist() == pytest.approx(
+        [mean(w[0] + w[1] for w in women), mean(w[2] for w in women)]
+    )
+    assert found.loc[("gap", ""), "mean"] == pytest.approx(mean(2 * sum(w) - 8 for w in women))
+    gaps = sorted(2 * sum(w) - 8 for w in women)
+    assert found.loc[("gap", ""), "eti90_lower"] == gaps[int(np.ceil(0.05 * n)) - 1]
+    assert found.loc["share", "mean"].tolist() == pytest.approx(
+        [mean(Fraction(w[i], TOTALS[i]) for w in women) for i in range(3)]
+    )
+    illinois = [(w[0] + w[1], 5 - w[0] - w[1]) for w in women]
+    good = [Fraction(a, b) for a, b in illinois if b]
+    own = found.loc[("ratio", "state=IL")]
+    assert own["mean"] == pytest.approx(mean(good))
+    assert own["eti90_upper"] == pytest.approx(float(sorted(good)[int(np.ceil(0.95 * len(good))) - 1]))
+    assert (own["undefined"], own["status"]) == (
+        12 * (n - len(good)),
+        f"undefined in {12 * (n - len(good))} of {12 * n} draws",
+    )
+    assert 0 < own["undefined"]
+    assert any("ratio: 2 of 2 numbers have no value in some draws" in note for note in found.attrs["notes"])
+    larger, equal = found.loc["more", "mean"]
+    assert larger == pytest.approx(mean(w[0] > w[2] for w in women))
+    assert equal == pytest.approx(mean(w[0] == w[2] for w in women))
+    assert found.loc["half", "mean"].tolist() == pytest.approx([mean(2 * sum(w) >= 8 for w in women)])
+    assert found.loc["rank", "mean"].tolist() == pytest.approx([mean(ranks(w)[i] for w in women) for i in range(3)])
+    assert found.loc["least", "mean"].tolist() == pytest.approx([4 - own for own in found.loc["rank", "mean"]])
+    assert found.loc["rank", "mean"].sum() == pytest.approx(6)
+    assert found.loc["top", "mean"].tolist() == pytest.approx([mean(in_top(w, 2)[i] for w in women) for i in range(3)])
+    assert found.loc["top", "mean"].sum() == pytest.approx(2)
+    ratios = [[Fraction(a, b) if b else None for a, b in table] for table in tables]
+    for i in range(3):  # among those that have one
+        own_ranks = [
+            ranks([own[i], *(other for j, other in enumerate(own) if j != i and other is not None)])[0]
+            for own in ratios
+            if own[i] is not None
+        ]
+        row = found.loc["of ratios"].iloc[i]
+        assert (row["mean"], row["undefined"]) == (pytest.approx(mean(own_ranks)), 12 * (n - len(own_ranks)))
+    for j, sex in enumerate(TABLE["sex"]):  # ranked among those of the same sex
+        names = [f"county={county}, sex={sex}" for county in TABLE["county"]]
+        wanted = [mean(in_top([row[j] for row in table], 1)[i] for table in tables) for i in range(3)]
+        assert found.loc["by sex"].loc[names, "mean"].tolist() == pytest.approx(wanted)
+    events = found.loc[["more", "half", "top", "by sex"]]
+    assert events[["sd", "eti90_lower", "eti90_upper"]].isna().all(axis=None)
+    assert found.attrs["notes"].count("rank: labels with equal values share the mean of their ranks") == 1
+
+
+def test_diagnostics_are_those_of_the_derived_draws(fiber):
+    rng = np.random.default_rng(4)
+    place = np.zeros((4, 500), dtype=int)
+    for t in range(1, 500):  # draws that depend on one another, as those of chains do
+        place[:, t] = np.where(rng.random(4) < 0.2, rng.integers(len(fiber), size=4), place[:, t - 1])
+    tree = posterior(release(), fiber[place.ravel()], times=1)
+    tree["posterior"]["x"].values[...] = fiber[place]
+    women = xr.DataArray(fiber[place][..., 0].sum(axis=2) / 8.0, dims=("chain", "draw"))
+    event = (women > 0.5).astype(float)
+    found = bdp.summary(
+        tree,
+        {
+            "share": D.share("sex=women"),
+            "event": D.share("sex=women").exceeds(0.5),
+            "own": lambda x: x.sel(sex="women").sum("county") / 8,
+        },
+    )
+    for row, draws in ((("share", ""), women), (("own", ""), women), (("event", "share of sex=women > 0.5"), event)):
+        told = found.loc[row]
+        wanted = [
+            az.ess(draws.values, method="bulk"),
+            az.ess(draws.values, method="tail", prob=(0.05, 0.95)),
+            az.rhat(draws.values),
+            az.mcse(draws.values, method="mean") * np.sqrt(1999 / 2000),  # by n, as the column sd
+        ]
+        assert told[["ess_bulk", "ess_tail", "rhat", "mcse"]].tolist() == pytest.approx(
+            [float(own) for own in wanted], rel=1e-6
+        )
+        assert told["ess_bulk"] < 600
+
+
+def test_draws_without_a_value_are_left_out_and_count_for_nothing():
+    rng = np.random.default_rng(8)
+    tables = np.stack([rng.binomial(9, 0.5, (40000, 3)), rng.poisson(1.0, (40000, 3))], axis=2)
+    found = bdp.summary(
+        posterior(release(totals=None), tables, times=1),
+        {"ratio": D.ratio("county=Lake*sex=women", "county=Lake*sex=men")},
+    )
+    a, b = tables[:, 2].T
+    good = a[b > 0] / b[b > 0]
+    own = found.loc[("ratio", "")]
+    assert (own["mean"], own["sd"], own["undefined"]) == (
+        pytest.approx(good.mean()),
+        pytest.approx(good.std()),
+        (b == 0).sum(),
+    )
+    assert own["ess_bulk"] == pytest.approx(len(good), rel=0.06)  # independent draws
+    assert own["mcse"] == pytest.approx(good.std() / np.sqrt(len(good)), rel=0.03)
+    # Whether there is a value depends on the draw before, the value does not: its mean is as good as of independent draws.
+    stays = rng.random((4, 2000)) < 0.95
+    there = np.ones((4, 2000), dtype=int)
+    for t in range(1, 2000):
+        there[:, t] = np.where(stays[:, t], there[:, t - 1], 1 - there[:, t - 1])
+    tables = np.stack([rng.poisson(50.0, (8000, 3)), np.repeat(there.reshape(-1, 1), 3, axis=1)], axis=2)
+    sticky = posterior(release(totals=None), tables, times=1)
+    sticky["posterior"]["x"].values[...] = tables.reshape(4, 2000, 3, 2)
+    told = bdp.summary(sticky, {"ratio": D.ratio("county=Lake*sex=women", "county=Lake*sex=men")}).loc[("ratio", "")]
+    assert told["ess_bulk"] == pytest.approx(there.sum(), rel=0.15)
+    nobody = posterior(release(totals=None), np.zeros((40, 3, 2), dtype=int))
+    told = bdp.summary(nobody, {"share": D.share("sex=women")}).loc[("share", "")]
+    assert told["status"] == "undefined in 480 of 480 draws"
+    assert told[["mean", "eti95_lower", "mcse", "ess_bulk"]].isna().all()
+
+
+def test_what_follows_from_exact_values_is_exact_and_what_never_happened_may_happen(tree):
+    found = bdp.summary(
+        tree,
+        {
+            "share": D.share("county=Lake"),
+            "state": D.total(by="state"),
+            "gap": D.total("county=Cook - county=Lake"),
+            "ratio": D.ratio("county=Lake", "county=Cook"),
+            "rank": D.total(by="county").rank("county"),
+            "sure": D.probability("county=Lake > county=Cook"),
+            "women": D.share("sex=women"),
+            "half": D.ratio("county=Lake", "county=Cook + sex=women"),
+            "many": D.probability("sex=women > 30"),
+        },
+    )
+    assert found.loc[("share", ""), ["exact", "status"]].tolist() == [0.375, "exact"]
+    assert found.loc["state", "exact"].tolist() == [5.0, 3.0]
+    assert found.loc["gap", ["exact", "status"]].to_numpy().tolist() == [[-1.0, "exact"]]
+    assert found.loc[("ratio", ""), "exact"] == 1.5
+    assert found.loc["rank", "exact"].tolist() == [1.5, 3.0, 1.5]
+    assert found.loc["sure", "exact"].tolist() == [1.0, 0.0]
+    assert found.loc["share", ["sd", "mcse", "ess_bulk", "rhat"]].isna().all(axis=None)
+    assert found.loc[("women", ""), "status"] == ""
+    assert pd.isna(found.loc[("women", ""), "exact"])
+    assert found.loc[("half", ""), "status"] == ""  # the numerator alone is exact
+    mixed = bdp.summary(
+        tree, {"q": D.probability("county=Cook > county=Adams*sex=women"), "c": D.ratio("sex=women", "total")}
+    )
+    assert mixed["status"].tolist() == ["", "", ""]
+    never = found.loc[("many", "sex=women > 30")]
+    assert (never["mean"], never["status"]) == (0.0, "")
+    assert 0.5 / (1.5 * 576) < never["mcse"] ** 2 * never["ess_bulk"] < 1.0 / 300  # and not 0
+    still = posterior(release(), np.array([[[1, 2], [1, 1], [1, 2]]]), times=400)
+    told = bdp.summary(still, {"share": D.share("sex=women")}).loc[("share", "")]
+    assert (told["mean"], told["sd"], told["status"]) == (0.375, 0.0, "")
+    assert told[["mcse", "ess_bulk", "ess_tail", "rhat"]].isna().all()
+
+
+def test_changes_between_independent_posteriors(tree, fiber):
+    frame = {"county": ["Lake", "Adams", "Cook"], "sex": ["women", "men"]}  # in another order, without groups
+    other = posterior(
+        release(2.0, [3, 3, 2], frame), fiber[:, [2, 0, 1]]
+    )  # the same draws, as equal seeds may make them
+    share = D.share("sex=women", by="county")
+    found = bdp.summary(
+        tree,
+        {"change": share.change(other), "relative": share.change(other, relative=True), "up": share.change(other).exceeds(0),
+         "rank": share.change(other).rank("county")},
+    )  # fmt: skip
+    assert found.loc["change"].index.tolist() == ["county=Adams", "county=Cook", "county=Lake"]
+    for i, size in enumerate(TOTALS):
+        own = fiber[:, i, 0] / size
+        pairs = np.array(list(product(own, own)))
+        row = found.loc["change"].iloc[i]
+        assert row["mean"] == pytest.approx(0.0, abs=1e-12)
+        # Independent: twice the variance, and not 0 as that of draws which are paired with themselves. Standard error 5 %.
+        assert row["sd"] ** 2 == pytest.approx(2 * own.var(), rel=0.25)
+        wanted = (pairs[:, 0] > pairs[:, 1]).mean()
+        assert found.loc["up", "mean"].iloc[i] == pytest.approx(wanted, abs=0.1)
+        missing = found.loc["relative", "undefined"].iloc[i]
+        assert missing == (tree["posterior"]["x"].values[..., i, 0] == 0).sum()
+    assert any("each chain of one is paired with the next chain of the other" in note for note in found.attrs["notes"])
+    short = posterior(release(2.0), fiber, chains=2, times=4)
+    told = bdp.summary(tree, {"change": D.total("sex=women").change(short)})
+    assert "2 chains and 96 draws of each were taken" in told.attrs["notes"][0]
+    single = posterior(release(2.0), fiber, chains=1)
+    assert (
+        bdp.summary(posterior(release(), fiber, chains=1), {"c": D.total("sex=women").change(single)})["sd"].iloc[0] > 1
+    )
+    exact = bdp.summary(tree, {"c": D.share("county=Lake").change(other)})
+    assert exact[["exact", "status"]].to_numpy().tolist() == [[0.0, "exact"]]
+    third = posterior(release(2.0, [3, 2, 3], {"county": ["Adams", "Cook", "Will"], "sex": ["women", "men"]}), fiber)
+    for given, words in (
+        (tree, "both posteriors are of one release"),
+        (third, "other labels of county: .*'Lake'.*'Will'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(tree, {"c": share.change(given)})
+    with pytest.raises(
+        ValueError,
+        match="'c': the posterior that it is compared with: 'county' has no label 'Lake'; it has 'Adams', 'Cook', 'Will'",
+    ):
+        bdp.summary(tree, {"c": D.total("county=Lake").change(third)})
+    with pytest.raises(TypeError, match="since must be a posterior"):
+        share.change(3)
+
+
+def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
+    x = posterior(release(), fiber)["posterior"]["x"]
+    groups = {
+        "posterior": xr.Dataset({"x": x, "y": x}), "release": release().to_dataset(), "fiber": xr.Dataset(attrs={"variable": "x"}),
+        "release_y": release(3.0).to_dataset(), "fiber_y": xr.Dataset(attrs={"variable": "y"}),
+    }  # fmt: skip
+    both = xr.DataTree.from_dict(groups)
+    women = D.total("sex=women", by="county", table="y")
+    found = bdp.summary(both, {"change": women.change("x"), "y": women})
+    assert found.loc["change", "sd"].tolist() == [0.0] * 3  # they move together
+    assert not found.attrs["notes"]
+    for name, words in (
+        ("y", "another table than 'y' itself"),
+        ("z", "there is no table 'z' in the posterior; there are 'x', 'y'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(both, {"change": women.change(name)})
+
+
+def test_cells_are_named_by_labels_of_any_kind():
+    odd = ['a, "b"', "c*d", "e = f", "60+", " g", "x - y"]
+    frame = bdp.Frame.of({"kind": odd, "year": [2019, 2020], "my dim": ["1", 1]})
+    cells = np.arange(24).reshape(6, 2, 2)
+    for i, label in enumerate(odd):
+        own = Selection.of({"kind": label, "year": 2020})
+        assert own.mask(frame).reshape(6, 2, 2)[i, 1].all()
+        assert own.mask(frame).sum() == 2
+        again = Selection.of(str(own))  # texts are read as they are written
+        assert (again.mask(frame) == own.mask(frame)).all()
+    sums = Sums.of('kind=60+,"c*d" * year=2019 - total')
+    assert [weight for weight, _ in sums.terms] == [1, -1]
+    assert cells.reshape(-1)[sums.terms[0][1].mask(frame)].tolist() == [4, 5, 12, 13]
+    assert str(Sums.of(str(sums))) == str(sums)
+    assert Selection.of({"my dim": 1}).mask(frame).sum() == 12
+    for given, words in (
+        ({"my dim": "1"}, "several labels that are written as '1': '1', 1"),
+        ("kind=60", "'kind' has no label '60'; it has .*did you mean '60\\+'"),
+        ("kin=60+", "'kin' is neither a dimension nor a group label; .*did you mean 'kind'"),
+        ("60+", "cells are written as 'DIM=LABEL'"),
+        ("kind=60+,60+", "each once"),
+        ("kind=60+*kind=x", "names a dimension twice"),
+        ("kind=", "a name or a label is missing"),
+        ('kind="60+', "a quote misplaced"),
+        ({"year": 2021}, "'year' has no label 2021; it has 2019, 2020"),
+        ({"year": []}, "must be named"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Selection.of(given).mask(frame)
+    with pytest.raises(ValueError, match="no cell has all the labels of state=IN\\*county=Cook"):
+        Selection.of("state=IN*county=Cook").mask(bdp.Frame.of(TABLE))
+    with pytest.raises(TypeError, match="cells must be a text"):
+        Selection.of(3)
+
+
+def test_rows_that_are_left_out_and_what_is_refused(tree):
+    assert bdp.summary(tree, {"t": D.total("county=Cook,Lake", by="county")}).index.tolist() == [
+        ("t", "county=Cook"),
+        ("t", "county=Lake"),
+    ]
+    for own, words in (
+        (
+            D.ratio("county=Cook", "county=Lake", by="county"),
+            "county=Lake has no cells with county=Cook, and a denominator needs some",
+        ),
+        (D.total(by="cunty"), "'q': 'cunty' is neither a dimension nor a group label"),
+        (D.total(by=["county", "state"]), "both belong to dimension 'county'"),
+        (D.total(by="sex").rank("county"), r"that the quantity is by \('sex'\), not of 'county'"),
+        (D.total().rank("county"), r"\(none\)"),
+        (
+            D.total(by="county").top(3, "county"),
+            "k must be less than the number of ranked labels of 'county', 3, got 3",
+        ),
+        (D.total(by="county").exceeds(2).rank("county"), "it is a probability"),
+        (D.total(by="county").exceeds(D.total(by="sex")), "both sides of total > total need the same rows"),
+        (D.total(table="y"), "there is no table 'y' in the posterior; there are 'x'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(tree, {"q": own})
+    for make, words in (
+        (lambda: D.probability("county=Cook"), "a comparison has one of >= <= > < =, with blanks around it"),
+        (lambda: D.probability("county=Cook>county=Lake"), "blanks around it"),
+        (lambda: D.probability("3 > 2"), "about cells on one side at least"),
+        (lambda: D.probability("total / total / total > 2"), "a ratio is written as 'A / B'"),
+        (lambda: D.total().top(0, "county"), "k must be an integer greater than 0"),
+        (lambda: D.share("sex=women - sex=men"), "cells are|no label"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(tree, {"q": make()})
+    assert str(D.probability("2 < total", by="sex")) == "probability of total > 2 by sex"
+    assert str(D.total(by="county").rank("county", ascending=True)) == "rank of county by total, smallest first"
+
+
+def test_functions_of_variables(tree):
+    rate = xr.DataArray(np.linspace(0.1, 1.0, 576).reshape(4, 144), dims=("chain", "draw"))
+    tree["posterior"] = xr.DataTree(
+        tree["posterior"].to_dataset().assign(rate=rate, x=tree["posterior"]["x"].astype(np.uint8))
+    )
+    x = tree["posterior"]["x"].values.astype(int)
+    found = bdp.summary(
+        tree,
+        {
+            "gap": lambda x: x.sel(sex="women") - x.sel(sex="men"),
+            "states": lambda counts: counts.groupby("state").sum().sum("sex"),
+            "scaled": lambda x, rate, times=2.0: times * rate * x.sum(("county", "sex")),
+            "odds": lambda x: x.sel(county="Lake", sex="women") / x.sel(county="Lake", sex="men"),
+            "any": lambda x: (x.sel(sex="women") > 1).any("county"),
+            "rate": lambda rate: rate,
+        },
+    )
+    assert found.loc["gap"].index.tolist() == [f"county={own}" for own in TABLE["county"]]
+    assert found.loc["gap", "mean"].tolist() == pytest.approx(
+        (x[..., 0] - x[..., 1]).mean((0, 1))
+    )  # unsigned: without wrapping
+    assert found.loc["gap", "mean"].min() < 0.1
+    assert found.loc["states", "mean"].tolist() == [5.0, 3.0]
+    assert found.loc[("scaled", ""), "mean"] == pytest.approx(16 * rate.values.mean())
+    zero = x[..., 2, 1] == 0
+    assert found.loc[("odds", ""), "undefined"] == zero.sum() > 0
+    assert found.loc[("odds", ""), "mean"] == pytest.approx((x[..., 2, 0][~zero] / x[..., 2, 1][~zero]).mean())
+    assert found.loc[("any", ""), "mean"] == pytest.approx((x[..., 0] > 1).any(axis=2).mean())
+    assert np.isnan(found.loc[("any", ""), "sd"])
+
+    def broken(x):
+        raise KeyError("Kook")
+
+    for function, words in (
+        (broken, "'q': the function raised KeyError: 'Kook'"),
+        (lambda x: x.mean("draw"), "keeps the dimensions .*'chain': 4, 'draw': 144.*; it returned dimensions"),
+        (lambda x: x.isel(draw=slice(3)), "it returned dimensions"),
+        (lambda x: 3.0, "it returned float"),
+        (lambda x: x.astype(str), "numbers, or True and False"),
+        (lambda x, rat: x, "the posterior has no variable 'rat'; it has 'x', 'rate'; did you mean 'rate'"),
+        (lambda *x: x, "the function must name the variables that it takes, and not only have \\*x"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(tree, {"q": function})
+    for given in ({"q": 3}, {3: D.total()}):
+        with pytest.raises(TypeError, match="var must map names to"):
+            bdp.summary(tree, given)
+
+
+def test_label_columns_in_the_place_of_the_index(tree):
+    table = bdp.summary(tree, {"share": D.share("sex=women", by="county"), "all": D.total("sex=women")}, columns=True)
+    assert table.columns[:3].tolist() == ["part", "county", "mean"]
+    assert table["county"].tolist()[:3] == TABLE["county"]
+    assert pd.isna(table["county"][3])
+    assert table.attrs["prob"] == 0.95
+    numbers = bdp.Frame.of({"year": [2019, 2020], "sex": ["women", "men"]})
+    own = bdp.Release.from_published(
+        numbers, [bdp.Measured(bdp.Identity(numbers), [[1, 2], [3, 4]], bdp.noise.DiscreteGaussian(2.0))]
+    )
+    whole = bdp.summary(posterior(own, np.arange(40).reshape(10, 2, 2)), "x", columns=True)
+    assert whole["year"].tolist() == [2019, 2019, 2020, 2020]  # a map joins by them
+    assert whole["year"].dtype.kind == "i"
+    every, plain = bdp.summary(tree, columns=True), bdp.summary(tree)
+    assert every["part"].tolist() == plain.index.get_level_values("part").tolist()
+    pd.testing.assert_frame_equal(every[plain.columns], plain.reset_index(drop=True))
+    taken = bdp.Frame.of({"mean": ["a", "b"]})
+    own = bdp.Release.from_published(
+        taken, [bdp.Measured(bdp.Identity(taken), [1, 2], bdp.noise.DiscreteGaussian(2.0))]
+    )
+    with pytest.raises(ValueError, match="columns of one name, 'mean'"):
+        bdp.summary(posterior(own, np.arange(20).reshape(10, 2)), columns=True)
+
+
+@pytest.fixture(scope="module")
+def streamed():
+    record = {"places": bdp.Margins(cases.FRAME, ["county", "race"]), "ages": bdp.Totals(cases.FRAME, "age")}
+    return bdp.fit_hierarchy(
+        cases.small_release(),
+        cases.PRIOR,
+        record=record,
+        draws=200,
+        chains=2,
+        cores=1,
+        random_seed=3,
+        quiet=True,
+        progressbar=False,
+    )
+
+
+def test_streamed_posteriors_have_what_recorded_sums_add_up_to(streamed):
+    places = streamed["posterior"]["places"].values.astype(float)  # chain, draw, county, race
+    share = places[..., 0] / np.where(places.sum(-1) == 0, np.nan, places.sum(-1))
+    found = bdp.summary(
+        streamed,
+        {
+            "share": D.share("race=a", by="county"),
+            "total": D.total(),
+            "gap": D.total("county=A - county=B"),
+            "rank": D.total(by="county").rank("county"),
+            "old": D.total("age=old"),
+            "own": lambda places: places.sum("race"),
+        },
+    )
+    pd.testing.assert_series_equal(
+        found.loc["share", "mean"], pd.DataFrame(share.reshape(-1, 2)).mean(), check_index=False, check_names=False
+    )
+    assert found.loc["share", "undefined"].tolist() == np.isnan(share).sum((0, 1)).tolist()
+    assert found.loc[("total", ""), ["exact", "status"]].tolist() == [float(cases.TRUTH.sum()), "exact"]
+    counties = places.sum(-1)
+    assert found.loc[("gap", ""), "sd"] == pytest.approx((counties[..., 0] - counties[..., 1]).std())
+    assert found.loc["own", "mean"].tolist() == pytest.approx(counties.mean((0, 1)))
+    assert found.loc["rank", "mean"].iloc[0] == pytest.approx(
+        ((counties[..., 1] > counties[..., 0]) + (counties[..., 1] == counties[..., 0]) / 2 + 1).mean()
+    )
+    assert found.loc[("old", ""), "mean"] == pytest.approx(streamed["posterior"]["ages"].values[..., 1].mean())
+    for own, words in (
+        (
+            D.share("age=old", by="county"),
+            r"no draws of age=old by county were kept.*'places', 'ages'.*bdp.Margins\(table, \['county', 'age'\]\)",
+        ),
+        (D.total(by="tract"), r"no draws of total by tract were kept.*bdp.Margins\(table, \['tract'\]\)"),
+        (D.total("county=A*tract=t1"), r"bdp.Margins\(table, \['tract'\]\)"),
+        (lambda x: x, "keeps no draws of cells; parameters can be the recorded variables: 'places', 'ages'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            bdp.summary(streamed, {"q": own})
