@@ -72,7 +72,7 @@ def test_independent_noise_is_as_many_responses_as_answers_change(ten):
     assert "where no epsilon below 1.78861 will do; l1 distance 2: epsilon = 1.78861, delta = 1e-06" in text
     # This and the sum are what the overview says.
     page = (Path(__file__).resolve().parents[1] / "docs/reference/overview.md").read_text(encoding="utf-8")
-    assert "epsilon 0.2 have epsilon 1.789 at delta 1e-6, not 2)" in " ".join(page.split())
+    assert "ε = 0.2 have ε = 1.789 at δ = 1e-6, not 2." in " ".join(page.split())
     # The sums are there as before, and without a delta alone; normal noise alone is exact without.
     assert (ten.guarantee.kind, ten.guarantee.pairs[0].loss) == ("pure", {"epsilon": pytest.approx(2.0)})
     assert Release.from_dataset(ten.release.to_dataset()) == ten.release

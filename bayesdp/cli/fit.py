@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bayesdp.inference.interrupt import StopOnCtrlC
     from bayesdp.inference.sampling import Drawn
+    from bayesdp.release import Release
 
 _TEXT = """\
 The prior of the counts x is one of those below ({priors}), with
@@ -83,6 +84,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     from bayesdp._validate import positive_integer
+    from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
 
     args.partial = Path(f"{args.output}.partial")  # where the draws are written as they come
@@ -94,13 +96,14 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(args.cores, "--cores")
     if args.change and len(args.release) != 2:
         raise ValueError(f"--change takes two releases, before and after, and {len(args.release)} were given")
+    release = None if args.change else read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
-    if args.cell_by_cell:
-        return _by_cell(args)
-    model, prior = _of_two_times(args) if args.change else _model(args)
-    if not args.change and (short := _short_of_memory(model, args)):
-        return _by_cell(args, short)
+    if args.cell_by_cell and release is not None:
+        return _by_cell(release, args)
+    model, prior = _of_two_times(args) if release is None else _model(release, args)
+    if release is not None and (short := _short_of_memory(model, args)):
+        return _by_cell(release, args, short)
     with model, StopOnCtrlC() as stop:
         return _saved(model, prior, args, stop)
 
@@ -181,14 +184,13 @@ def _of_two_times(args: argparse.Namespace) -> tuple[pm.Model, str]:
     return build_change(before, after, **hyper), describe_change(before, after, **hyper)
 
 
-def _model(args: argparse.Namespace) -> tuple[pm.Model, str]:
+def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
     """The model that was asked for, and its prior in words for the report."""
     import pymc as pm
 
-    from bayesdp.cli.files import function_of, load_file, need_counts, read_releases
+    from bayesdp.cli.files import function_of, load_file, need_counts
     from bayesdp.priors import PRIORS, build_model, describe_prior
 
-    release = read_releases(args.release)
     if args.model is None:
         need_counts(
             release,

@@ -66,8 +66,7 @@ def test_the_posterior_is_that_of_importance_sampling():
     with build_change(BEFORE, AFTER, mean=23.7):
         tree = bdp.sample(draws=1000, tune=500, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True)
     drawn = tree["posterior"]
-    for name, own in (("before", before[:, 0]), ("before", before[:, 1]), ("after", after[:, 0])):
-        at = 1 if own is before[:, 1] else 0
+    for name, at, own in (("before", 0, before[:, 0]), ("before", 1, before[:, 1]), ("after", 0, after[:, 0])):
         mean = weight @ own
         sd = np.sqrt(weight @ (own - mean) ** 2)
         assert float(drawn[name][..., at].mean()) == pytest.approx(mean, abs=0.25 * sd)
