@@ -3,11 +3,13 @@
 Where nothing is exact and every noisy answer is about one cell, a prior with independent cells leaves them independent, with the
 posterior ``p(x) prod p(y | x) / sum``. The sum over the counts x = 0, 1, ... is cut where what is left out is shown to be small. As a
 function of x, each law that is taken here rises up to its published value and falls beyond it, or is a tail probability, which rises
-to 1 or falls from 1. (A law within bounds is divided by its share of them: a step away from y multiplies a Laplace law by
-``exp(-1 / b)``, and its share by no less; a Gaussian one is an exponential family of x.) So below a count the terms add up to at most
-the likelihood there, times all of the prior; and beyond a count N to at most the term there over ``1 - r``, with the ratio
-``r >= p(x + 1) / p(x)``, which is ``exp(theta) / (N + 1)`` (Poisson) or ``exp(theta) max(1, (N + alpha) / (N + 1))`` (negative
-binomial). Perturbed counts are at most so far from true ones as their tables say, and nothing is cut.
+to 1 or falls from 1. (A Laplace law within bounds is divided by its share of them: a step away from y multiplies it by
+``exp(-1 / b)``, and its share by no less.) So beyond a count N the terms add up to at most the term there over ``1 - r``, with the
+ratio ``r >= p(x + 1) / p(x)``, which is ``exp(theta) / (N + 1)`` (Poisson) or ``exp(theta) max(1, (N + alpha) / (N + 1))`` (negative
+binomial); and below a count likewise, with ``r = p(N - 1) / p(N)`` where that is below 1, as it is less still farther down, or to at most the
+likelihood there, times all of the prior. A truncated Gaussian law is an exponential family of x, log-concave, and need not turn at
+y, as it may rise towards a bound for ever: downwards its own step at the count must fall, upwards r has its step as a factor.
+Perturbed counts are at most so far from true ones as their tables say, and nothing is cut.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ from bayesdp.inference.observed import observed_once
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import warn_of_law
 from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.bounded.base import BoundedLaw
+from bayesdp.noise.bounded.base import BoundedLaw, Truncated
 from bayesdp.noise.independent.canonical import StandardLaw
 from bayesdp.noise.independent.laws import ScaledLaw
+from bayesdp.noise.independent.rounded import Rounded
 from bayesdp.noise.perturbed.base import PerturbedLaw
+from bayesdp.noise.perturbed.cell_key import UnknownPerturbation
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.posteriors import CELLS
@@ -100,11 +104,21 @@ class Cells:
     @cached_property
     def _turn(self) -> Floats:
         """Up to which count the likelihood of each answer does not fall, and from which on it does not rise."""
-        turn = self.value.copy()
+        turn = np.where(self._tilted, np.nan, self.value)
         for k, law in enumerate(self.laws):
             for end, sign in zip(law.limits if getattr(law, "has_atoms", False) else (), (-1, 1), strict=False):
                 turn[(self.law == k) & (self.value == end)] = sign * np.inf  # tail probabilities stand at the ends
         return turn
+
+    @cached_property
+    def _tilted(self) -> Mask:
+        """Which answers have a log-concave law that turns elsewhere: a truncated Gaussian one."""
+        normal = [
+            k
+            for k, law in enumerate(self.laws)
+            if isinstance(law, Truncated) and law.free.kernel_form.kind == "gaussian"
+        ]
+        return np.isin(self.law, normal)
 
     def _log_prior(self, rows: Ints, x: Floats) -> Floats:
         """At counts, shape (rows, counts)."""
@@ -127,17 +141,23 @@ class Cells:
 
     def _log_left_out(self, rows: Ints, x: Floats, side: int) -> Floats:
         """A bound, as a logarithm, of the terms from x on, up (side 1) or down (-1), times the square of the count."""
-        turn = self._turn[rows]
+        turn, tilted = self._turn[rows], self._tilted[rows]
         rising = turn == side * np.inf  # at most 1
-        beyond = (rising | (self.law[rows] < 0) | (side * (x[:, None] - turn) >= 0)).all(axis=1)
+        beyond = (rising | tilted | (self.law[rows] < 0) | (side * (x[:, None] - turn) >= 0)).all(axis=1)
         bound = self._log_likelihood(rows, x[:, None], rising)[:, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.diff(self._log_likelihood(rows, x[:, None] + [0.0, side], ~tilted))[:, 0]
+        prior, theta, alpha = self._log_prior(rows, x[:, None])[:, 0], self.theta[rows], self.alpha[rows]
+        poisson = self.family == "poisson"
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if side < 0:
-                return np.where(x < 0, -np.inf, np.where(beyond, bound + 2.0 * np.log1p(x), np.inf))
-            ratio = np.exp(self.theta[rows]) / (x + 1.0)
-            gap = 1.0 - ratio * (1.0 if self.family == "poisson" else np.maximum(x + self.alpha[rows], x + 1.0))
-            bound += self._log_prior(rows, x[:, None])[:, 0] - np.log(gap) + np.log(2.0 * (x + 1.0 / gap) ** 2)
-        return np.where(beyond & (gap > 0.0), bound, np.inf)
+                ratio = np.exp(-theta) * (x if poisson else x / (x + alpha - 1.0))
+                bound += np.where(ratio < 1.0, np.minimum(prior - np.log1p(-ratio), 0.0), 0.0) + 2.0 * np.log1p(x)
+                return np.where(x < 0, -np.inf, np.where(beyond & (step <= 0.0), bound, np.inf))
+            ratio = (
+                np.exp(theta + np.maximum(step, 0.0)) * (1.0 if poisson else np.maximum(x + alpha, x + 1.0)) / (x + 1.0)
+            )
+            bound += prior - np.log1p(-ratio) + np.log(2.0 * (x + 1.0 / (1.0 - ratio)) ** 2)
+        return np.where(beyond & (ratio < 1.0), bound, np.inf)
 
     def _reach(self, rows: Ints, at: Floats, height: Floats, side: int) -> Floats:
         """How far from these counts the sums have to go, up or down."""
@@ -160,8 +180,13 @@ class Cells:
                 np.minimum.at(last, rows, np.minimum(value - table.lowest, table.largest_count))
         last = np.maximum(last, first)  # of answers that contradict one another, nothing is possible
         free = np.flatnonzero(np.isinf(last))
-        # A count of large probability: the best of those published and 0.
-        tried = np.rint(np.maximum(np.column_stack([self.value[free], np.zeros(len(free))]), 0.0))
+        # A count of large probability: the best of those published, their middle, the largest of the prior (or next to it), and 0.
+        value, none = self.value[free], self.law[free] < 0
+        middle = np.where(none, 0.0, value).sum(axis=1) / np.maximum((~none).sum(axis=1), 1)
+        mean = np.exp(self.theta[free])
+        if self.family == "negbin":
+            mean = np.maximum(self.alpha[free] - 1.0, 0.0) * mean / -np.expm1(self.theta[free])
+        tried = np.rint(np.maximum(np.column_stack([value, middle, mean, np.zeros(len(free))]), 0.0))
         terms = self._log_prior(free, tried) + self._log_likelihood(free, tried)
         height, at = terms.max(axis=1), tried[np.arange(len(free)), terms.argmax(axis=1)]
         for bad in free[np.isneginf(height)][:1]:
@@ -211,7 +236,11 @@ def _answers_of(release: Release) -> tuple[tuple[NoiseLaw, ...], Floats]:
         matrix, rows = query.matrix, np.flatnonzero(~measured.unmeasured.reshape(-1))
         if (np.diff(matrix.indptr) != 1).any() or (matrix.data != 1).any():
             raise NotByCell(f"{described(query)} is noisy, which adds up cells")
-        free = isinstance(inner, StandardLaw) or (isinstance(inner, ScaledLaw) and inner.kernel_form is not None)
+        if isinstance(law, UnknownPerturbation):
+            raise NotByCell(f"the perturbation table of {law} is learnt, from all cells together")
+        free = isinstance(inner, StandardLaw | Rounded) or (
+            isinstance(inner, ScaledLaw) and inner.kernel_form is not None
+        )
         bounded = isinstance(law, BoundedLaw) and np.ndim(law.lower) == np.ndim(law.upper) == 0
         if not (free or bounded or isinstance(law, PerturbedLaw)):
             raise NotByCell(f"how the noise law {law} falls off is not known")
@@ -280,7 +309,7 @@ def fit_cells(
     Parameters
     ----------
     release : Release
-        Of counts, by any independent laws of this package, with scales of each cell, thresholds, perturbed counts, several
+        Of counts, by any known independent laws of this package, with scales of each cell, thresholds, perturbed counts, several
         measurements, and cells without any.
     prior : CellPrior
         Without hyperparameters to be learnt: `bayesdp.hierarchies.priors.FixedNegativeBinomial`, which is the prior ``independent``
@@ -297,7 +326,8 @@ def fit_cells(
     xarray.DataTree
         As of `bayesdp.fit_hierarchy`, with ``mean``, ``sd``, ``probability`` and ``quantile`` in ``cells``, and the verdict *exact*.
         The numbers of cells are no estimates: what is left out of the sums, times the square of the count, is at most 1e-12 of a
-        posterior at either end, so that probabilities and means are off by no more than 4e-12, besides rounding.
+        posterior at either end, so that probabilities are off by no more than 4e-12, and means by that or that share of themselves,
+        besides rounding.
 
     Raises
     ------

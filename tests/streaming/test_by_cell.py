@@ -44,6 +44,13 @@ def truncated_normal(y, x):
     return stats.truncnorm.logpdf(y, -x / 5.0, (60.0 - x) / 5.0, loc=x, scale=5.0)
 
 
+def rounded_normal(y, x):
+    """A normal law of standard deviation 6 around x, rounded to a multiple of 5; by the side with more digits."""
+    low, high = (np.abs(y - x) - 2.5) / 6.0, (np.abs(y - x) + 2.5) / 6.0
+    ends = stats.norm.logsf(low), stats.norm.logsf(high)
+    return ends[0] + np.log1p(-np.exp(ends[1] - ends[0]))
+
+
 def rounded_at_random(y, x):
     """To a multiple of 3, without bias."""
     away = np.abs(y - x)
@@ -59,6 +66,7 @@ LAWS = [
     (noise.BoundaryInflatedDiscreteLaplace(3.0, (0, None)), [0, 5, 60, 1], clipped_laplace),
     (noise.TruncatedGaussian(5.0, (0.0, 60.0)), [0.0, 5.5, 60.0, 31.0], truncated_normal),
     (noise.RandomRounding(3), [0, 3, 30, 600], rounded_at_random),
+    (noise.Rounded(noise.Gaussian(6.0), base=5), [0, 45, -10, 500], rounded_normal),
     (noise.Tulap(epsilon=0.5, delta=0.01), [0.2, 3.5, 44.0, 100.0], None),
     (noise.Canonical(tradeoff([0.75, 0.25], [0.25, 0.75])), [0.2, 3.5, 44.0, 100.0], None),
     (noise.CellKey(max_deviation=3, variance=2.0), [0, 3, 44, 600], None),
@@ -95,6 +103,26 @@ def test_cells_are_those_of_a_sum_over_all_counts(law, values, formula, prior, o
         assert_agrees(tree, place, of_scipy, likelihood)
 
 
+@pytest.mark.parametrize(
+    ("law", "values"),
+    [
+        *((law, values) for law, values, _ in LAWS if law.support != "counts"),
+        (noise.TruncatedGaussian(0.1, (5.0, 60.0)), [5.0, 5.01, 59.9, 60.0]),
+    ],
+)
+@pytest.mark.parametrize("side", [-1, 1])
+def test_bounds_of_what_is_left_out_hold_at_every_count(law, values, side):
+    # The last law rises beyond the value at its bound: its terms add up to more than those of a law that falls there.
+    for prior, of_scipy in [*PRIORS, (FixedPoisson(40.0), stats.poisson(40.0))]:
+        cells = by_cell.Cells.of(released(law, values), prior)
+        at = np.array([0.0, 1.0, 4.0, 12.0, 30.0, 59.0, 60.0, 61.0, 75.0, 300.0])
+        for one, value in zip(cells.which, values, strict=True):
+            terms = of_scipy.logpmf(LONG) + law.log_each(float(value), LONG) + 2.0 * np.log(np.maximum(LONG, 1.0))
+            every = np.logaddexp.accumulate(terms[::-side])[::-side]  # of each count, and those beyond it
+            bound = cells._log_left_out(np.full(len(at), one), at, side)
+            assert (bound >= every[at.astype(int)] - 1e-9).all()
+
+
 @pytest.mark.parametrize(("law", "values", "formula"), LAWS, ids=[law.name for law, _, _ in LAWS])
 def test_what_is_left_out_is_as_small_as_stated(law, values, formula):
     for prior, of_scipy in PRIORS:
@@ -122,6 +150,22 @@ def test_closed_forms():
     cells = bdp.fit_cells(released(noise.Gaussian(20.0), [1e6, 2e6 + 0.5, 3e6, 1e5]), flat, draws=1)["cells"]
     np.testing.assert_allclose(cells["mean"], np.array([1e6, 2e6 + 0.5, 3e6, 1e5]) - 400e-9, rtol=0, atol=1e-8)
     np.testing.assert_allclose(cells["sd"], 20.0, rtol=1e-10)
+
+
+def test_large_means_and_answers_that_leave_little_between_them():
+    # Nothing published, or with little noise: counts around a mean of 30 million, and not all from 0 on.
+    release = released(noise.Gaussian(1e5), [np.nan, 3e7, 2.99e7, 3.02e7], unmeasured=np.arange(4) == 0)
+    cells = bdp.fit_cells(release, FixedPoisson(3e7), draws=1)["cells"]
+    ratio = 3e7 / (3e7 + 1e10)  # of variances: the prior is all but normal here
+    np.testing.assert_allclose(cells["mean"], 3e7 + ratio * np.array([0.0, 0.0, -1e5, 2e5]), rtol=1e-9)
+    np.testing.assert_allclose(cells["sd"], np.sqrt(3e7 * (1.0 - np.array([0.0, *[ratio] * 3]))), rtol=2e-5)
+    # Noise of bounded reach: of two answers 24 apart neither is possible under the other, but what is between them.
+    law = noise.Tulap(epsilon=0.5, delta=0.01)
+    values = np.array([[40.2, 3.0, 5.0, 6.0], [52.4, 3.0, 5.0, 6.0]])
+    measured = [bdp.Measured(bdp.Identity(TABLE), own, law) for own in values]
+    tree = bdp.fit_cells(bdp.Release.from_published(TABLE, measured), FixedPoisson(12.0), draws=1)
+    for place, own in enumerate(values.T):
+        assert_agrees(tree, place, stats.poisson(12.0), *(law.log_each(value, LONG) for value in own))
 
 
 def test_several_answers_about_a_cell_scales_of_each_and_a_permutation():
@@ -192,6 +236,7 @@ def test_draws_are_joint_independent_and_of_the_posterior(two_way, monkeypatch):
     assert abs(again["posterior"]["total"].mean() - cells["mean"].sum()) < 5.0 * posterior["total"].std() / np.sqrt(30)
 
 
+@pytest.mark.slow  # it compiles a model
 def test_mcmc_agrees(two_way):
     table, release, _, tree = two_way
     with pm.Model(coords=release.coords):
@@ -244,6 +289,7 @@ def test_what_is_refused(two_way):
         (exact, "grand total is exact, which ties cells together"),
         (sums, "by sex is noisy, which adds up cells"),
         (lattice, "is exact, which ties cells together"),
+        (released(noise.UnknownPerturbation(2), np.full((3, 2), 9), table), "is learnt, from all cells together"),
     ):
         with pytest.raises(ValueError, match=f"no posterior cell by cell: .*{words}.*{outward}"):
             bdp.fit_cells(bad, prior)
