@@ -75,7 +75,7 @@ def add(commands: Any) -> None:
     command.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
     command.add_argument("--no-memory-check", action="store_true", help="go on even if the draws need too much memory")
     resumed = "go on with the draws of a run that was stopped, or has ended with fewer --draws; or begin, without any"
-    by_cell = "compute each cell's posterior by itself, without chains: for the prior independent, noisy cells and nothing exact"
+    by_cell = "compute each cell by itself, without chains, --tune and --cores: for the prior independent, noisy cells, nothing exact"
     command.add_argument("--cell-by-cell", action="store_true", help=by_cell)
     command.add_argument("--resume", action="store_true", help=resumed)
     add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
@@ -94,12 +94,14 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
+    if args.cell_by_cell and (why := _not_by_cell(args)):
+        raise ValueError(f"--cell-by-cell: {why}")
     if args.change and len(args.release) != 2:
         raise ValueError(f"--change takes two releases, before and after, and {len(args.release)} were given")
     release = None if args.change else read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
-    if args.cell_by_cell and release is not None:
+    if release is not None and args.cell_by_cell:
         return _by_cell(release, args)
     model, prior = _of_two_times(args) if release is None else _model(release, args)
     if release is not None and (short := _short_of_memory(model, args)):
@@ -219,6 +221,14 @@ def _short_of_memory(model: pm.Model, args: argparse.Namespace) -> str:
     return ""
 
 
+def _not_by_cell(args: argparse.Namespace) -> str:
+    """Which option no posterior cell by cell goes with, in words; else empty."""
+    other = "--change" if args.change else "--model" if args.model else f"--prior {args.prior}"
+    if other not in ("--prior None", "--prior independent"):
+        return f"only the prior 'independent' has a posterior cell by cell, and {other} was given"
+    return "a posterior cell by cell is computed anew, in seconds: leave out --resume" if args.resume else ""
+
+
 def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int:
     """Compute the posterior cell by cell and save it: as was asked for, or where draws do not fit into memory (`short`)."""
     from bayesdp.hierarchies.priors import FixedNegativeBinomial
@@ -230,16 +240,14 @@ def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int
     from bayesdp.streaming import fit_cells
 
     try:
-        if args.model is not None or args.prior not in (None, "independent"):
-            raise ValueError(f"only the prior 'independent' has a posterior cell by cell. {LARGE_TABLES}")
-        if args.resume:
-            raise ValueError("a posterior cell by cell is computed anew, in seconds: leave out --resume")
+        if why := _not_by_cell(args):
+            raise ValueError(f"{why}. {LARGE_TABLES}")
         hyper = PRIORS["independent"].parsed(pairs(args.hyper, "--hyper"))
         known = PRIORS["independent"].checked(hyper)
         mean = published_mean(release) if known["mean"] is None else known["mean"]
-        prior = FixedNegativeBinomial(mean, known["shape"])
-        totals = totals_of(release.frame, ())
-        tree = fit_cells(release, prior, record=totals, draws=args.draws, random_seed=args.seed)
+        prior, totals = FixedNegativeBinomial(mean, known["shape"]), totals_of(release.frame, ())
+        sizes = {"draws": args.draws, "random_seed": args.seed, "memory_check": not args.no_memory_check}
+        tree = fit_cells(release, prior, record=totals, **sizes)
     except ValueError as error:
         if not short:
             raise
@@ -250,9 +258,9 @@ def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int
     write_draws(tree, args.output, overwrite=args.overwrite)
     if args.force:
         remove_journal(args.partial)
-    why = f"{short} So nothing was sampled.\n" if short else ""
+    said = f"{short} So nothing was sampled.\n" if short else ""
     told = f"{args.draws} independent draws of {len(totals)} totals and margins, and the posterior of each cell, written to"
-    announce(args.output, f"{why}{told} {args.output}\n{tree['diagnostics'].attrs['message']}")
+    announce(args.output, f"{said}{told} {args.output}\n{tree['diagnostics'].attrs['message']}")
     return 0
 
 

@@ -6,9 +6,9 @@ function of x, each law that is taken here rises up to its published value and f
 to 1 or falls from 1. (A Laplace law within bounds is divided by its share of them: a step away from y multiplies it by
 ``exp(-1 / b)``, and its share by no less.) So beyond a count N the terms add up to at most the term there over ``1 - r``, with the
 ratio ``r >= p(x + 1) / p(x)``, which is ``exp(theta) / (N + 1)`` (Poisson) or ``exp(theta) max(1, (N + alpha) / (N + 1))`` (negative
-binomial); and below a count likewise, with ``r = p(N - 1) / p(N)`` where that is below 1, as it is less still farther down, or to at most the
-likelihood there, times all of the prior. A truncated Gaussian law is an exponential family of x, log-concave, and need not turn at
-y, as it may rise towards a bound for ever: downwards its own step at the count must fall, upwards r has its step as a factor.
+binomial); and below a count likewise, with ``r = p(N - 1) / p(N)`` where that is below 1 (farther down it is less), or to at most
+the likelihood there, times all of the prior. A truncated Gaussian law is an exponential family of x, log-concave, and need not turn
+at y, as it may rise towards a bound for ever: downwards its own step at the count must fall, upwards r has its step as a factor.
 Perturbed counts are at most so far from true ones as their tables say, and nothing is cut.
 """
 

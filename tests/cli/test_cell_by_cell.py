@@ -79,9 +79,18 @@ def test_wrong_input(files):
         (("cells.nc", "--hyper", "shape=-1"), "shape must be"),
         (("cells.nc", "--hyper", "spread=1"), "no hyperparameter 'spread'"),
         (("cells.nc", "--draws", "0"), "--draws"),
-        (("cells.nc", "--resume"), "leave out --resume"),
+        (
+            ("cells.nc", "cells.nc", "--change"),
+            "only the prior 'independent' has a posterior cell by cell, and --change was given",
+        ),
+        (("cells.nc", "--model", "model.py"), "and --model was given"),  # which is not run
+        (
+            ("cells.nc", "--resume"),
+            "error: --cell-by-cell: a posterior cell by cell is computed anew, in seconds: leave out --resume",
+        ),
     ):
         refused = files("fit", *options, "--cell-by-cell", "-o", "x.nc")
         failed(refused)
+        assert len(refused.err.strip().splitlines()) == 1
         assert why in refused.err
         assert "Traceback" not in refused.err
