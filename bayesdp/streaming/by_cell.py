@@ -33,25 +33,15 @@ from bayesdp.inference.memory import LARGE_TABLES, refuse_if_short
 from bayesdp.inference.observed import observed_once
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import warn_of_law
-from bayesdp.noise.base import NoiseLaw
-from bayesdp.noise.bounded.base import BoundedLaw, Truncated
+from bayesdp.noise import NoiseLaw, PerturbedLaw, Rounded, TruncatedGaussian, UnknownPerturbation
+from bayesdp.noise.bounded.base import BoundedLaw
 from bayesdp.noise.independent.canonical import StandardLaw
 from bayesdp.noise.independent.laws import ScaledLaw
-from bayesdp.noise.independent.rounded import Rounded
-from bayesdp.noise.perturbed.base import PerturbedLaw
-from bayesdp.noise.perturbed.cell_key import UnknownPerturbation
 from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage.posteriors import CELLS
+from bayesdp.streaming import fitting
 from bayesdp.streaming.cells import named_queries
-from bayesdp.streaming.fitting import (
-    check_prior,
-    checked_shares,
-    generator_from,
-    refuse_reserved,
-    result_tree,
-    said_of_run,
-)
 from bayesdp.streaming.result import recorded_draws
 
 _CUT = 1e-12
@@ -113,12 +103,7 @@ class Cells:
     @cached_property
     def _tilted(self) -> Mask:
         """Which answers have a log-concave law that turns elsewhere: a truncated Gaussian one."""
-        normal = [
-            k
-            for k, law in enumerate(self.laws)
-            if isinstance(law, Truncated) and law.free.kernel_form.kind == "gaussian"
-        ]
-        return np.isin(self.law, normal)
+        return np.isin(self.law, [k for k, law in enumerate(self.laws) if isinstance(law, TruncatedGaussian)])
 
     def _log_prior(self, rows: Ints, x: Floats) -> Floats:
         """At counts, shape (rows, counts)."""
@@ -152,9 +137,8 @@ class Cells:
                 ratio = np.exp(-theta) * (x if poisson else x / (x + alpha - 1.0))
                 bound += np.where(ratio < 1.0, np.minimum(prior - np.log1p(-ratio), 0.0), 0.0) + 2.0 * np.log1p(x)
                 return np.where(x < 0, -np.inf, np.where(beyond & (step <= 0.0), bound, np.inf))
-            ratio = (
-                np.exp(theta + np.maximum(step, 0.0)) * (1.0 if poisson else np.maximum(x + alpha, x + 1.0)) / (x + 1.0)
-            )
+            ratio = np.exp(theta + np.maximum(step, 0.0)) / (x + 1.0)
+            ratio *= 1.0 if poisson else np.maximum(x + alpha, x + 1.0)
             bound += prior - np.log1p(-ratio) + np.log(2.0 * (x + 1.0 / (1.0 - ratio)) ** 2)
         return np.where(beyond & (ratio < 1.0), bound, np.inf)
 
@@ -237,9 +221,8 @@ def _answers_of(release: Release) -> tuple[tuple[NoiseLaw, ...], Floats]:
             raise NotByCell(f"{described(query)} is noisy, which adds up cells")
         if isinstance(law, UnknownPerturbation):
             raise NotByCell(f"the perturbation table of {law} is learnt, from all cells together")
-        known = isinstance(inner, StandardLaw | Rounded | PerturbedLaw) or (
-            isinstance(inner, ScaledLaw) and inner.kernel_form
-        )
+        known = isinstance(inner, StandardLaw | Rounded | PerturbedLaw)
+        known = known or (isinstance(inner, ScaledLaw) and inner.kernel_form is not None)
         if not known and not (isinstance(law, BoundedLaw) and np.ndim(law.lower) == np.ndim(law.upper) == 0):
             raise NotByCell(f"how the noise law {law} falls off is not known")
         scale = np.zeros(len(rows))
@@ -268,10 +251,9 @@ def _summed(
         inner = mass @ place
         found["mean"][rows] = first + inner
         found["sd"][rows] = np.sqrt((mass * (place - inner[:, None]) ** 2).sum(axis=1))
-        value, of = np.nonzero(
-            (np.arange(counts + 1)[:, None] >= first) & (np.arange(counts + 1)[:, None] - first < len(place))
-        )
-        found["probability"][value, rows[of]] = mass[of, value - first[of]]
+        above = np.arange(counts + 1)[:, None] - first
+        value, of = np.nonzero((above >= 0) & (above < len(place)))
+        found["probability"][value, rows[of]] = mass[of, above[value, of]]
         for k, share in enumerate(shares):
             found["quantile"][k, rows] = first + (total < share - _CUT).sum(axis=1)
         own = [members[row][asked[members[row]]] for row in rows]
@@ -283,9 +265,8 @@ def _summed(
             part = sp.csr_array(matrix[:, one[some]])
             answers = np.flatnonzero(np.diff(part.indptr))
             drawn[answers] += part[answers] @ np.array(x)
-    return {"width": np.ones(cells.which.shape, dtype=np.int8)} | {
-        name: own[..., cells.which] for name, own in found.items()
-    }
+    found["width"] = np.ones(size, dtype=np.int8)  # quantiles are those of the posterior
+    return {name: own[..., cells.which] for name, own in found.items()}
 
 
 def fit_cells(
@@ -347,15 +328,14 @@ def fit_cells(
     """
     if not isinstance(release, Release):
         raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
-    check_prior(prior)
+    fitting.check_prior(prior)
     if prior.names:
-        raise ValueError(
-            f"prior must have no hyperparameters to be learnt, which tie cells together; it has {shown(prior.names)}"
-        )
+        learnt = shown(prior.names)
+        raise ValueError(f"prior must have no hyperparameters to be learnt, which tie cells together; it has {learnt}")
     release = observed_once(release)
     frame, number, most = release.frame, positive_integer(draws, "draws"), positive_integer(counts, "counts")
-    refuse_reserved(frame)
-    shares, queries = checked_shares(quantiles), named_queries(record, frame, ())
+    fitting.refuse_reserved(frame)
+    shares, queries = fitting.checked_shares(quantiles), named_queries(record, frame, ())
     try:
         cells = Cells.of(release, prior)
     except NotByCell as reason:
@@ -369,7 +349,7 @@ def fit_cells(
     none = sp.csr_array((0, frame.size), dtype=np.int64)
     matrix = sp.csc_array(sp.vstack([none, *(query.matrix for query in queries.values())]))
     drawn = np.zeros((int(ends[-1]), number), dtype=np.int64)
-    found = _summed(cells, most, shares, matrix, drawn, generator_from(random_seed))
+    found = _summed(cells, most, shares, matrix, drawn, fitting.generator_from(random_seed))
     coords: dict[str, Any] = {"chain": [0], "draw": np.arange(number)}
     answers = zip(queries.items(), np.split(drawn, ends[:-1])[1:], strict=True)
     arrays = {name: recorded_draws(name, query, own.T[None], coords, frame) for (name, query), own in answers}
@@ -387,4 +367,4 @@ def fit_cells(
         "diagnostics": xr.Dataset(attrs={"verdict": "exact", "converged": 1, "message": message}),
         "fiber": xr.Dataset({"determined": frame.data_array(np.zeros(frame.shape, bool))}, attrs={"variable": CELLS}),
     }
-    return result_tree(groups, release, said_of_run(random_seed, prior.formula))
+    return fitting.result_tree(groups, release, fitting.said_of_run(random_seed, prior.formula))
