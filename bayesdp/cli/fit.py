@@ -86,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
+    from bayesdp.inference.memory import check_memory
 
     args.partial = Path(f"{args.output}.partial")  # where the draws are written as they come
     args.ended = Path(f"{args.output}.chains")  # where they are when the posterior is saved in full
@@ -101,11 +102,14 @@ def run(args: argparse.Namespace) -> int:
     release = None if args.change else read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
-    if release is not None and args.cell_by_cell:
+    if args.cell_by_cell and release is not None:
         return _by_cell(release, args)
     model, prior = _of_two_times(args) if release is None else _model(release, args)
-    if release is not None and (short := _short_of_memory(model, args)):
-        return _by_cell(release, args, short)
+    if release is not None and not args.no_memory_check:
+        try:
+            check_memory(model, {"draws": args.draws, "tune": args.tune, "chains": args.chains}, "")
+        except MemoryError as error:
+            return _by_cell(release, args, str(error).strip())
     with model, StopOnCtrlC() as stop:
         return _saved(model, prior, args, stop)
 
@@ -207,18 +211,6 @@ def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
     if not isinstance(model, pm.Model):
         raise TypeError(f"{args.model}: build_model must return a pymc.Model, got {type(model).__name__}")
     return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
-
-
-def _short_of_memory(model: pm.Model, args: argparse.Namespace) -> str:
-    """How much memory the draws need, where there is not so much; else empty."""
-    from bayesdp.inference.memory import check_memory
-
-    try:
-        if not args.no_memory_check:
-            check_memory(model, {"draws": args.draws, "tune": args.tune, "chains": args.chains}, "")
-    except MemoryError as error:
-        return str(error).strip()
-    return ""
 
 
 def _not_by_cell(args: argparse.Namespace) -> str:
