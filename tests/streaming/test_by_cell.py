@@ -191,6 +191,21 @@ def test_several_answers_about_a_cell_scales_of_each_and_a_permutation():
         assert_agrees(tree, place, stats.poisson(mean[place]), *terms)
 
 
+def test_scales_and_thresholds_of_each_answer():
+    scales, below = np.array([2.0, 3.0, 5.0, 4.0]), np.array([5.0, 6.0, 2.0, 4.0])
+    values, prior = [4.0, 9.5, 1.0, 12.0], stats.poisson(8.0)  # the first and the third were held back
+    tree = bdp.fit_cells(
+        released(noise.Censored(noise.Gaussian(scales), below=below), values), FixedPoisson(8.0), draws=1
+    )
+    rounded = bdp.fit_cells(
+        released(noise.Rounded(noise.Gaussian(scales), base=2), [4, -2, 20, 8]), FixedPoisson(8.0), draws=1
+    )
+    for place, (value, scale) in enumerate(zip(values, scales, strict=True)):
+        normal, y = stats.norm(LONG, scale), [4, -2, 20, 8][place]
+        assert_agrees(tree, place, prior, normal.logcdf(below[place]) if value < below[place] else normal.logpdf(value))
+        assert_agrees(rounded, place, prior, np.log(np.maximum(normal.cdf(y + 1) - normal.cdf(y - 1), 1e-300)))
+
+
 def test_one_perturbation_counts_once():
     law, values = noise.CellKey(max_deviation=3, variance=2.0), [5, 3, 44, 12]
     measured = [bdp.Measured(bdp.Identity(TABLE), values, law) for _ in range(2)]
