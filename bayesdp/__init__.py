@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from bayesdp.posterior import Derived, LawComparison, compare_laws, published_table, summary
     from bayesdp.queries import Identity, LinearQuery, Margins, Totals
     from bayesdp.release import Exact, Measured, Release
-    from bayesdp.streaming import fit_hierarchy, fit_parts
+    from bayesdp.streaming import fit_cells, fit_hierarchy, fit_parts
 
 __version__ = "0.1.0"
 
@@ -80,7 +80,7 @@ __all__ = [
     "LatticeLaplace", "LawCheck", "LawComparison", "LinearQuery", "Margins", "Measured", "PostProcessedWarning",
     "ProjectedGaussian", "ProjectedLaplace", "Release", "SemiGaussian", "SemiKNorm", "SemiNorm", "Totals",
     "TruncatedLaplace", "__version__", "calibration", "check_law", "compare_laws", "compose", "datasets", "design", "distributions",
-    "feasible_point", "fit_hierarchy", "fit_parts", "gls", "hierarchies", "inference", "is_nested", "mechanisms",
+    "feasible_point", "fit_cells", "fit_hierarchy", "fit_parts", "gls", "hierarchies", "inference", "is_nested", "mechanisms",
     "noise", "observe", "papers", "plots", "priors", "privacy", "published_table", "report", "sample", "set_release",
     "significance", "summary", "suppressed", "tables", "thresholded", "top_coded",
 ]  # fmt: skip
@@ -99,7 +99,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "posterior": "Derived LawComparison compare_laws published_table summary",
     "queries": "Identity LinearQuery Margins Totals",
     "release": "Exact Measured Release",
-    "streaming": "fit_hierarchy fit_parts",
+    "streaming": "fit_cells fit_hierarchy fit_parts",
 }
 """Module -> the public names that it defines."""
 

@@ -75,6 +75,8 @@ def add(commands: Any) -> None:
     command.add_argument("--quiet", action="store_true", help="no progress bar, or lines where there is no terminal")
     command.add_argument("--no-memory-check", action="store_true", help="go on even if the draws need too much memory")
     resumed = "go on with the draws of a run that was stopped, or has ended with fewer --draws; or begin, without any"
+    by_cell = "compute each cell by itself, without chains, --tune and --cores: for the prior independent, noisy cells, nothing exact"
+    command.add_argument("--cell-by-cell", action="store_true", help=by_cell)
     command.add_argument("--resume", action="store_true", help=resumed)
     add_output(command, "the posterior, a .nc file (an ArviZ DataTree)")
 
@@ -84,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC
+    from bayesdp.inference.memory import check_memory
 
     args.partial = Path(f"{args.output}.partial")  # where the draws are written as they come
     args.ended = Path(f"{args.output}.chains")  # where they are when the posterior is saved in full
@@ -92,12 +95,21 @@ def run(args: argparse.Namespace) -> int:
         positive_integer(getattr(args, option), f"--{option}")
     if args.cores is not None:
         positive_integer(args.cores, "--cores")
+    if args.cell_by_cell and (why := _not_by_cell(args)):
+        raise ValueError(f"--cell-by-cell: {why}")
     if args.change and len(args.release) != 2:
         raise ValueError(f"--change takes two releases, before and after, and {len(args.release)} were given")
     release = None if args.change else read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
+    if args.cell_by_cell and release is not None:
+        return _by_cell(release, args)
     model, prior = _of_two_times(args) if release is None else _model(release, args)
+    if release is not None and not args.no_memory_check:
+        try:
+            check_memory(model, {"draws": args.draws, "tune": args.tune, "chains": args.chains}, "")
+        except MemoryError as error:
+            return _by_cell(release, args, str(error).strip())
     with model, StopOnCtrlC() as stop:
         return _saved(model, prior, args, stop)
 
@@ -201,17 +213,56 @@ def _model(release: Release, args: argparse.Namespace) -> tuple[pm.Model, str]:
     return model, f"A model of the user's own, {Path(args.model).name}:\n\n{Path(args.model).read_text('utf-8')}"
 
 
+def _not_by_cell(args: argparse.Namespace) -> str:
+    """Which option no posterior cell by cell goes with, in words; else empty."""
+    other = "--change" if args.change else "--model" if args.model else f"--prior {args.prior}"
+    if other not in ("--prior None", "--prior independent"):
+        return f"only the prior 'independent' has a posterior cell by cell, and {other} was given"
+    return "a posterior cell by cell is computed anew, in seconds: leave out --resume" if args.resume else ""
+
+
+def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int:
+    """Compute the posterior cell by cell and save it: as was asked for, or where draws do not fit into memory (`short`)."""
+    from bayesdp.hierarchies.priors import FixedNegativeBinomial
+    from bayesdp.inference import remove_journal
+    from bayesdp.inference.memory import LARGE_TABLES
+    from bayesdp.posterior import totals_of
+    from bayesdp.priors import PRIORS, describe_prior, published_mean
+    from bayesdp.storage import write_draws
+    from bayesdp.streaming import fit_cells
+
+    try:
+        if why := _not_by_cell(args):
+            raise ValueError(f"{why}. {LARGE_TABLES}")
+        hyper = PRIORS["independent"].parsed(pairs(args.hyper, "--hyper"))
+        known = PRIORS["independent"].checked(hyper)
+        mean = published_mean(release) if known["mean"] is None else known["mean"]
+        prior, totals = FixedNegativeBinomial(mean, known["shape"]), totals_of(release.frame, ())
+        sizes = {"draws": args.draws, "random_seed": args.seed, "memory_check": not args.no_memory_check}
+        tree = fit_cells(release, prior, record=totals, **sizes)
+    except ValueError as error:
+        if not short:
+            raise
+        less = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
+        raise MemoryError(f"{short} {less}. {error}") from error
+    tree.attrs["command"] = shlex.join(["bayesdp", *args.argv])
+    tree.attrs["prior"] = describe_prior(release, "independent", **hyper)
+    write_draws(tree, args.output, overwrite=args.overwrite)
+    if args.force:
+        remove_journal(args.partial)
+    said = f"{short} So nothing was sampled.\n" if short else ""
+    told = f"{args.draws} independent draws of {len(totals)} totals and margins, and the posterior of each cell, written to"
+    announce(args.output, f"{said}{told} {args.output}\n{tree['diagnostics'].attrs['message']}")
+    return 0
+
+
 def _asked(model: pm.Model, args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of the sampler."""
-    from bayesdp.inference.memory import check_memory
     from bayesdp.inference.sampling import prepared
 
     # PyMC's own default counts physical cores only, and runs one chain after the other on many machines.
     cores = args.cores or min(args.chains, os.cpu_count() or 1)
     sizes = {"draws": args.draws, "tune": args.tune, "chains": args.chains, "cores": cores}
-    if not args.no_memory_check:
-        remedy = "Ask for fewer with --draws, --tune (which are held as well) and --chains; --no-memory-check goes on regardless"
-        check_memory(model, sizes, remedy)
     seed = {} if args.seed is None else {"random_seed": args.seed}
     return prepared(model, sizes | seed | {"progressbar": not args.quiet, "quiet": False})
 

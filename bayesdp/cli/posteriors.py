@@ -105,7 +105,7 @@ def summarise(args: argparse.Namespace) -> int:
         "query": None if table is None else asked,
         "prob": answers.prob,
         "interval": "equal-tailed",
-        "chains": int(model.variables.sizes["chain"]),
+        "chains": model.chains,
         "draws": int(model.variables.sizes["draw"]),
         "converged": model.converged,
         "simulated": release.simulated,
@@ -186,9 +186,11 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
             shown |= {"mean": f"{answers.value[i]:.0f}", "sd": "-", "lower": "-", "upper": "-"}
         lines.append([*title, *shown.values(), mark])
     of = printable(f"{heading['variable']} ({heading['query']})" if counts else heading["variable"])
+    drawn = f"{heading['chains']} chains of {heading['draws']} draws"
+    if not heading["chains"]:  # `bayesdp.fit_cells`
+        drawn = f"{heading['draws']} independent draws" if counts and heading["query"] != "cells" else "computed"
     text = [
-        f"posterior of {of}, {heading['chains']} chains of "
-        f"{heading['draws']} draws: mean, standard deviation, {percent}% equal-tailed interval",
+        f"posterior of {of}, {drawn}: mean, standard deviation, {percent}% equal-tailed interval",
         "",
     ]
     text += derived.in_columns(lines, len(labels))

@@ -11,10 +11,16 @@ import pymc as pm
 
 from bayesdp.inference.runs.fingerprint import planned
 
+LARGE_TABLES = (
+    "For tables with noisy sums at levels of a geography there is bdp.fit_hierarchy, which keeps no draws of cells, and for estimates "
+    "by least squares, without a prior, bdp.gls; see docs/how-to/large-table.md"
+)
+"""What to do with a table whose draws are too many."""
 _REMEDY = (
     "Record less: fewer `draws`, each after more moves (`fiber_gibbs={'sweeps': 8}` for the counts, in place of thinning); "
     "fewer of `tune`, which are held as well; or functions of the table instead of the table, each a pm.Deterministic in the "
-    "model and named in `var_names`. `memory_check=False` goes on regardless"
+    "model and named in `var_names`. `memory_check=False` goes on regardless. "
+    f"Where only single cells are noisy, and nothing is exact, bdp.fit_cells needs no draws. {LARGE_TABLES}"
 )
 
 

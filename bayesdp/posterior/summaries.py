@@ -70,7 +70,11 @@ def summarise_table(table: Posterior, query: Query, prob: float, *, of_draws: bo
     determined = exact | determined_answers(query, release.exact, table.known)
     if of_draws or not (query.is_identity and isinstance(table, SummarisedPosterior)):
         chains = table.chains_of(query)
-        numbers = _diagnosed(chains, table.flattened(chains), prob, determined)
+        if table.computed:  # independent draws: R-hat has nothing to compare
+            sizes = np.where(determined, np.nan, float(table.draws))
+            numbers = replace(summarise_draws(table.flattened(chains), prob), ess_bulk=sizes, ess_tail=sizes)
+        else:
+            numbers = _diagnosed(chains, table.flattened(chains), prob, determined)
     else:
         cells = table.summary(query, prob)
         ess, rhat = (np.where(determined, np.nan, values) for values in (cells.ess_bulk, cells.rhat))
@@ -283,7 +287,7 @@ def summary(
     table.attrs = {
         "prob": level,
         "interval": "equal-tailed",
-        "chains": int(sizes["chain"]),
+        "chains": model.chains,
         "draws": int(sizes["draw"]),
         "converged": model.converged,
         "message": model.message,

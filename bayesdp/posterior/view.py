@@ -164,6 +164,11 @@ class Posterior:
         return int(self.tree["posterior"].to_dataset().sizes["draw"])
 
     @property
+    def computed(self) -> bool:
+        """Whether no chain was run, as in `bayesdp.fit_cells`: what was drawn are independent draws."""
+        return PosteriorModel(self.tree).chains == 0
+
+    @property
     def limits(self) -> xr.DataTree | None:
         """The group ``fiber`` of this table, where the DataTree has it."""
         groups = groups_of(self.tree, "fiber")
@@ -272,7 +277,7 @@ class Posterior:
 
 
 class SummarisedPosterior(Posterior):
-    """A result of `bayesdp.fit_hierarchy`: summaries of the cells, and draws of the answers of queries that were recorded.
+    """A result of `bayesdp.fit_hierarchy` or `bayesdp.fit_cells`: summaries of the cells, and draws of queries that were recorded.
 
     Other queries are refused by ValueError.
     """
@@ -325,7 +330,7 @@ class SummarisedPosterior(Posterior):
                         answers = self.draws_of(name)[:, :, rows].reshape(-1, part.rows).astype(np.int64)
                         return np.asarray(weights @ answers.T).T.reshape(self.chains, self.draws, -1)
             raise ValueError(
-                f"the draws of {query!r} were not kept: bdp.fit_hierarchy keeps those of the queries in `record` "
+                f"the draws of {query!r} were not kept: those of the queries in `record` are "
                 f"({shown(self.recorded) if self.recorded else 'there were none'}), and of cells summaries, which do not add up to "
                 "intervals of sums. Fit again with this query in `record`"
             )
@@ -371,7 +376,9 @@ class SummarisedPosterior(Posterior):
             )
         ends = [cells["quantile"].isel(share=int(kept.argmax()), drop=True) for kept in there]
         lower, upper = map(self._of_cells, ends)
-        mean, sd, ess, rhat = (self._of_cells(cells[name]) for name in ("mean", "sd", "ess", "rhat"))
+        mean, sd = self.moments(query)
+        absent = cells["mean"] * np.nan  # of cells that were computed
+        ess, rhat = (self._of_cells(cells.get(name, absent)) for name in ("ess", "rhat"))
         return Summary(mean, sd, lower, upper, level, ess, np.full(ess.shape, np.nan), rhat)
 
     def moments(self, query: Query) -> tuple[Floats, Floats]:
@@ -469,9 +476,14 @@ class PosteriorModel:
         """What the posterior says of convergence; empty without diagnostics."""
         return dict(self.tree["diagnostics"].attrs) if "diagnostics" in self.tree.children else {}
 
+    @property
+    def chains(self) -> int:
+        """Number of chains; 0 where the posterior was computed, and its draws are independent."""
+        return 0 if self.diagnostics.get("verdict") == "exact" else int(self.variables.sizes["chain"])
+
     @cached_property
     def converged(self) -> bool | None:
-        """Whether the chains converged; None without diagnostics."""
+        """Whether the chains converged, or there were none that had to; None without diagnostics."""
         return converged_of(self.tree)
 
     @property

@@ -37,7 +37,9 @@ def methods(whole: Whole) -> Html:
     quote = element("blockquote", paragraph(" ".join(_sentences(whole))))
     supports = {measured.law.support for table in whole.tables for measured in table.fit.measurements}
     cited = [text for support, text in (("subspace", _SUBSPACE), ("lattice", _LATTICE)) if support in supports]
-    return joined([quote, element("h3", "References"), items([*cited, _RHAT])])
+    cited += [] if whole.tables[0].fit.computed else [_RHAT]
+    references = [element("h3", "References"), items(cited)] if cited else []
+    return joined([quote, *references])
 
 
 def _sentences(whole: Whole) -> list[str]:
@@ -46,13 +48,16 @@ def _sentences(whole: Whole) -> list[str]:
     pymc = f" (PyMC {attrs['pymc_version']})" if attrs.get("pymc_version") else ""
     fit = whole.tables[0].fit
     chains = f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')}"
+    sampled = f"It was sampled with {by}{pymc}: {chains} after tuning."
+    if fit.computed:
+        sampled = f"It was computed with {by}, each cell by itself; sums by {plural(fit.draws, 'independent draw')}."
     sentences = [
         *(sentence for context in whole.tables for sentence in _published(context)),
         *_further(whole),
         _joint(whole),
-        f"It was sampled with {by}{pymc}: {chains} after tuning.",
-        _sampler(whole),
-        _STREAMED if isinstance(fit, SummarisedPosterior) else "",
+        sampled,
+        "" if fit.computed else _sampler(whole),
+        _STREAMED if isinstance(fit, SummarisedPosterior) and not fit.computed else "",
         _resumed(int(attrs.get("resumed", 0))),
         *(_RELAXED.format(context.of_table) for context in whole.tables if context.fit.relaxed),
         whole.model.message if whole.model.diagnostics else "",
@@ -239,7 +244,7 @@ def provenance(whole: Whole) -> Html:
         ("with", made),
     ]
     note = paragraph(
-        "The seed is that of the MCMC sampler. No seed and no state of the noise is stored anywhere.", class_="note"
+        "The seed is that of the draws. No seed and no state of the noise is stored anywhere.", class_="note"
     )
     text, printed = whole.model.described
     if not text or not printed:

@@ -31,6 +31,8 @@ def banner(whole: Whole) -> Html | None:
 def convergence(whole: Whole) -> Html:
     """Whether the chains can be trusted."""
     fit = whole.tables[0].fit
+    if fit.computed:
+        return boxed("good", "No chain was run.", f"{whole.model.message} {_monte_carlo(whole)}")
     told = [
         f"{plural(fit.chains, 'chain')} of {plural(fit.draws, 'draw')} after tuning.",
         *_reach(whole),
@@ -87,6 +89,8 @@ def sources_of_error(whole: Whole) -> Html:
 
 
 def _monte_carlo(whole: Whole) -> str:
+    if whole.tables[0].fit.computed:
+        return f"Monte Carlo error: none in cells. Sums have {plural(whole.tables[0].fit.draws, 'independent draw')}."
     worst = float(whole.model.diagnostics.get("worst_ess", np.nan))  # of any quantity that can move
     if np.isnan(worst):
         return "Monte Carlo error: not known, as the posterior file states no effective sample size."

@@ -159,7 +159,7 @@ def is_streamed(tree: xr.DataTree) -> bool:
     return {"mean", "sd", "quantile", "width"} <= set(tree[CELLS].data_vars)
 
 
-_VERDICTS = ("converged", "not judged", "not converged")
+_VERDICTS = ("converged", "exact", "not judged", "not converged")  # exact: computed, so that nothing has to converge
 _VERDICT = f"one of {', '.join(map(repr, _VERDICTS))}"
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
     "0 or 1": lambda value: isinstance(value, bool | np.bool_ | int | np.integer) and value in (0, 1),
@@ -196,7 +196,7 @@ def converged_of(tree: xr.DataTree) -> bool | None:
     _check_kinds("the group 'diagnostics'", attrs, _ATTRIBUTES["diagnostics"], others=False)
     said = bool(attrs["converged"])
     verdict = attrs.get("verdict", "converged" if said else "")
-    if said != (verdict == "converged"):
+    if said != (verdict in ("converged", "exact")):
         raise ValueError(f"diagnostics say converged = {int(said)}, but the verdict {verdict!r}")
     # Comparisons with NaN, where there is no such number, are False.
     for worst, limit, sign in (("worst_rhat", "rhat_limit", 1), ("worst_ess", "ess_limit", -1)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from bayesdp.streaming.by_cell import fit_cells
 from bayesdp.streaming.fitting import fit_hierarchy
 from bayesdp.streaming.parts import fit_parts
 
-__all__ = ["fit_hierarchy", "fit_parts"]
+__all__ = ["fit_cells", "fit_hierarchy", "fit_parts"]

@@ -17,6 +17,7 @@ import xarray as xr
 import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
 from bayesdp._validate import choice, generator_of, positive_integer, probability, shown
+from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import NoStructure
@@ -55,9 +56,6 @@ def planned(
     for value, name, least in ((bins, "bins", 8), (batches, "batches", 8)):
         if positive_integer(value, name) < least:
             raise ValueError(f"{name} must be at least {least}, got {value}")
-    shares: Any = quantiles
-    if isinstance(shares, str) or not isinstance(shares, Iterable):
-        raise TypeError(f"quantiles must be probabilities, got {shares!r}")
     processors = os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count()
     return Plan(
         draws=draws,
@@ -68,8 +66,15 @@ def planned(
         counts=positive_integer(counts, "counts"),
         bins=bins,
         batches=batches,
-        quantiles=tuple(probability(own, "quantiles") for own in shares),
+        quantiles=checked_shares(quantiles),
     )
+
+
+def checked_shares(quantiles: Any) -> tuple[float, ...]:
+    """Accept probabilities of quantiles."""
+    if isinstance(quantiles, str) or not isinstance(quantiles, Iterable):
+        raise TypeError(f"quantiles must be probabilities, got {quantiles!r}")
+    return tuple(probability(own, "quantiles") for own in quantiles)
 
 
 def check_prior(prior: Any) -> None:
@@ -93,6 +98,7 @@ def said_of_run(seed: Any, formula: str) -> dict[str, str]:
     """What a result says of its run."""
     return {
         "bayesdp_version": bayesdp.__version__,
+        "numpy_version": np.__version__,
         "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
         "prior": formula,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -101,6 +107,13 @@ def said_of_run(seed: Any, formula: str) -> dict[str, str]:
 
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")
 """Names of dimensions and columns of the result."""
+
+
+def refuse_reserved(frame: Frame) -> None:
+    """Refuse labels of a table that the result has for itself."""
+    reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
+    if reserved:
+        raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
 
 
 def fit_hierarchy(
@@ -245,9 +258,7 @@ def fit_hierarchy(
     plan = planned([prior], draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     context = PartContext(PartSpec(release, prior, plan, record=lambda _: record, leaves=leaves))
     frame = release.frame
-    reserved = [name for name in (*frame.dims, *(own for own, _, _ in frame.groups)) if name in _RESERVED]
-    if reserved:
-        raise ValueError(f"release: its table has {shown(reserved)}, which name dimensions of the result; rename them")
+    refuse_reserved(frame)
     try:
         structure = context.structure
     except NoStructure as reason:
@@ -260,7 +271,7 @@ def fit_hierarchy(
     if resume and journal is None:
         raise ValueError("resume=True goes on from a journal: name its folder with journal=")
     generator = generator_from(random_seed)
-    attributes = {"numpy_version": np.__version__, **said_of_run(random_seed, prior.formula)}
+    attributes = said_of_run(random_seed, prior.formula)
     number, target = 0, None
     if tables_path is not None:
         number = min(positive_integer(tables, "tables"), plan.chains * plan.draws)
@@ -293,7 +304,8 @@ def fit_hierarchy(
         driver.resume()
         early = _run(driver)
         with deferred():
-            tree = _tree(driver.results(part_result)[0], context, attributes)
+            tree = result_tree(driver.results(part_result)[0], release, attributes)
+            tree.attrs["sampler"] = json.dumps(plan.of_sampler)
         note_run(tree, resumed=0 if journal is None else kept.resumed, interrupted=early)
         if target is not None and beside is not None and not early:
             with attach_draws(tree):
@@ -321,12 +333,12 @@ def _run(driver: Driver) -> bool:
     return early
 
 
-def _tree(found: dict[str, xr.Dataset], context: PartContext, attributes: dict[str, str]) -> xr.DataTree:
+def result_tree(found: dict[str, xr.Dataset], release: Release, attributes: dict[str, str]) -> xr.DataTree:
+    """The groups of a result with its release, in their order."""
     tree = xr.DataTree.from_dict({name: found[name] for name in ("posterior", "cells", "diagnostics")})
     tree.attrs.update(attributes)
-    tree.attrs["sampler"] = json.dumps(context.spec.plan.of_sampler)
     compress_draws(tree)
-    add_releases_to(tree, [context.release], "")
+    add_releases_to(tree, [release], "")
     tree["fiber"] = xr.DataTree(found["fiber"])
-    add_group_labels(tree, context.release.frame)
+    add_group_labels(tree, release.frame)
     return tree

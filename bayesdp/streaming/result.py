@@ -68,16 +68,21 @@ def _posterior(context: PartContext, chains: Sequence[Chain]) -> xr.Dataset:
     coords: dict[str, Any] = {"chain": [chain.number for chain in chains], "draw": np.arange(draws)}
     arrays: dict[str, Any] = {}
     for name, query in context.queries.items():
-        dims, shape = _placed(name, query, coords)
         # Taken out of the chains one by one: never are all answers in memory twice.
-        answers = np.stack([chain.answers.pop(name)[:draws].reshape(draws, *shape) for chain in chains])
-        arrays[name] = (("chain", "draw", *dims), answers, _described(query, frame))
+        answers = np.stack([chain.answers.pop(name)[:draws] for chain in chains])
+        arrays[name] = recorded_draws(name, query, answers, coords, frame)
     for name, given in context.spec.prior.names.items():
         stacked = np.stack([chain.drawn.pop(name)[:draws] for chain in chains])
         dims, values, labels = _in_frame(stacked, given, context.structure)
         coords |= {dim: own for dim, own in labels.items() if dim not in coords}
         arrays[name] = (("chain", "draw", *dims), values)
     return xr.Dataset(arrays, coords=coords)
+
+
+def recorded_draws(name: str, query: Query, answers: Ints, coords: dict[str, Any], frame: Frame) -> tuple[Any, ...]:
+    """Draws of the answers of a query, shape (chains, draws, rows), as a variable; its labels go to `coords`."""
+    dims, shape = _placed(name, query, coords)
+    return ("chain", "draw", *dims), answers.reshape(*answers.shape[:2], *shape), _described(query, frame)
 
 
 def _placed(name: str, query: Query, coords: dict[str, Any]) -> tuple[tuple[str, ...], tuple[int, ...]]:
