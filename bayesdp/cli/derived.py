@@ -85,8 +85,8 @@ def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
     return names
 
 
-def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, release: Release) -> str:
-    """The summary as text of some form."""
+def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, release: Release) -> tuple[str, bool | None]:
+    """The summary as text of some form, and whether all posteriors that it is made from converged."""
     from bayesdp._validate import nearest
     from bayesdp.posterior import summary
 
@@ -98,17 +98,18 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
     quantities = _quantities(args, tables[0] if args.var is None else args.var)
     table = summary(model.tree, quantities, prob=args.prob, columns=True)
     table.attrs["notes"] += ["simulated release: the noise came from a seeded generator"] * release.simulated
+    converged = table.attrs["converged"]
     if form == "table":
-        return _text_of(table, f"{100 * args.prob:.10g}")
+        return _text_of(table, f"{100 * args.prob:.10g}"), converged
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     if form == "csv":
         for note in table.attrs["notes"]:
             say(note)
-        return csv_text(table.columns, (row.values() for row in rows)).rstrip("\n")
+        return csv_text(table.columns, (row.values() for row in rows)).rstrip("\n"), converged
     from bayesdp import _text
 
     found: dict[Any, Any] = {**table.attrs, "simulated": release.simulated, "rows": rows}
-    return _text.dumps(found, "the summary", indent=1)
+    return _text.dumps(found, "the summary", indent=1), converged
 
 
 def in_columns(lines: Sequence[Sequence[str]], left: int) -> list[str]:

@@ -32,7 +32,8 @@ class Drawn:
 
     `chains`, shape (chains, draws, rows), have NaN where there is no value. Rows that are `determined` have one possible value, and
     `exact` ones follow from published values alone. An `event` happens or does not, so that it has a probability and no interval;
-    `behind` is then what it depends on, which varies although the event always happens, or never.
+    `behind` is then what it depends on, which varies although the event always happens, or never. `converged` is about the other
+    posteriors that it is made from.
     """
 
     labels: dict[str, list[Any]]
@@ -42,11 +43,17 @@ class Drawn:
     event: bool = False
     behind: Floats | None = None
     notes: tuple[str, ...] = ()
+    converged: bool | None = True
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
         """The labels of each row."""
         return list(zip(*self.labels.values(), strict=True)) or [()]
+
+
+def all_converged(*each: bool | None) -> bool | None:
+    """Whether all posteriors converged; None where one of them does not say it, and none of them says no."""
+    return False if False in each else None if None in each else True
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +164,8 @@ class Derived:
             change = now.chains - earlier
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
             chains = _divided(change, earlier) if relative else change
-            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes))
+            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes),
+                           converged=all_converged(now.converged, before.converged))  # fmt: skip
 
         return Derived(f"{'relative ' * relative}change of {self.what}", self.by, self.table, draw)
 
@@ -176,7 +184,12 @@ class Derived:
             raise ValueError(
                 "both posteriors are of one release: a change is between independent ones, such as two years"
             )
-        return found
+        told = [f"the posterior that it is compared with did not converge: {earlier.message}"] * (
+            earlier.converged is False
+        )
+        if any(release.simulated for release in releases):
+            told.append("the release that it is compared with is simulated: the noise came from a seeded generator")
+        return replace(found, notes=(*found.notes, *told), converged=all_converged(found.converged, earlier.converged))
 
     def rank(self, dim: str, *, ascending: bool = False) -> Derived:
         """Ranks of the labels of one of the dimensions of `by`, for each label of the others; 1 is the largest value.
@@ -302,7 +315,7 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
         labels["event"] = [named(each) for each in relations for _ in own.keys]
         return Drawn(labels=labels, chains=np.concatenate(happens, axis=2), exact=np.tile(own.exact & of.exact, times),
                      determined=np.tile(own.determined & of.determined, times), event=True, behind=np.tile(gap, times),
-                     notes=(*own.notes, *of.notes))  # fmt: skip
+                     notes=(*own.notes, *of.notes), converged=all_converged(own.converged, of.converged))  # fmt: skip
 
     return Derived(f"probability of {named(relation)}", one.by, one.table, draw)
 

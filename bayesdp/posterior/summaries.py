@@ -19,7 +19,7 @@ from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import determined_answers, implied_answers
-from bayesdp.posterior.derived import Derived, called, summarised
+from bayesdp.posterior.derived import Derived, all_converged, called, summarised
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, Summary, flat, summarise_draws
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
@@ -225,7 +225,8 @@ def summary(
         Of probabilities (functions may return True and False) ``mean`` is the probability, and there is no interval; of one that is 0
         or 1 in all draws, ``mcse`` is that of half an effective draw more.
 
-        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged``, ``message`` and, of a mapping, ``notes``.
+        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged`` (of all posteriors that it is made from),
+        ``message`` and, of a mapping, ``notes``.
 
     Raises
     ------
@@ -285,7 +286,7 @@ def summary(
         "interval": "equal-tailed",
         "chains": int(sizes["chain"]),
         "draws": int(sizes["draw"]),
-        "converged": model.converged,
+        "converged": all_converged(model.converged, *(part.attrs.get("converged", True) for part in parts)),
         "message": model.message,
         **({"notes": notes} if isinstance(var, Mapping) else {}),
     }
@@ -303,7 +304,9 @@ def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, not
     numbers, told = summarised(name, drawn, level)
     notes += [note for note in dict.fromkeys(told) if note not in notes]
     alone = drawn.labels["event"] if list(drawn.labels) == ["event"] else None  # it names itself
-    return _framed(name, drawn.labels, alone, numbers)
+    found = _framed(name, drawn.labels, alone, numbers)
+    found.attrs["converged"] = drawn.converged
+    return found
 
 
 def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
 from tests.docs.test_how_to import GUIDES, commands
-from tests.posterior.test_derived import TOTALS, posterior, release
+from tests.posterior.test_derived import TOTALS, diagnosed, posterior, release
 
 
 @pytest.fixture
@@ -88,6 +88,15 @@ def test_changes_since_another_posterior_or_table(summary, run):
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")
     failed(run("summary", "other.nc", "--change", "noisy.csv"), "no netCDF-4 file")
+
+
+def test_a_change_since_what_did_not_converge_has_the_exit_status_of_it(summary):
+    fiber = enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)
+    diagnosed(posterior(release(2.0), fiber), 0).to_netcdf("poor.nc", engine="h5netcdf")
+    for form in ("table", "csv", "json"):
+        result = summary("--share", "sex=women", "--change", "poor.nc", "--format", form)
+        assert (result.status, "The posterior that --change names did not converge" in result.err) == (3, True)
+        assert "did not converge: R-hat up to 1.9" in (result.err if form == "csv" else result.out)
 
 
 def test_wrong_options_are_one_line(summary):

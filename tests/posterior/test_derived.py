@@ -1,5 +1,6 @@
 """Derived quantities, on posteriors whose draws are all tables of an enumerated fiber, so that every number is known."""
 
+import dataclasses
 from fractions import Fraction
 from itertools import product
 
@@ -277,6 +278,29 @@ def test_changes_between_independent_posteriors(tree, fiber):
         bdp.summary(tree, {"c": D.total("county=Lake").change(third)})
     with pytest.raises(TypeError, match="since must be a posterior"):
         share.change(3)
+
+
+def diagnosed(tree, converged, message="R-hat up to 1.9"):
+    tree["diagnostics"] = xr.DataTree(xr.Dataset(attrs={"converged": converged, "message": message}))
+    return tree
+
+
+def test_a_change_since_what_did_not_converge_or_was_simulated_is_told(tree, fiber):
+    share, own = D.share("sex=women", by="county"), release(2.0)
+    before = posterior(dataclasses.replace(own, simulated=True), fiber)
+    women = D.total("sex=women", by="county")
+    for now, then, both in ((1, 1, True), (1, 0, False), (0, 1, False), (1, None, None), (None, 0, False)):
+        for each, verdict in ((tree, now), (before, then)):
+            each.children.get("diagnostics", xr.DataTree()).attrs.clear()
+            diagnosed(each, verdict) if verdict is not None else None
+        for quantity in (share.change(before), share.change(before).exceeds(0), women.exceeds(women.change(before)),
+                         share.change(before).rank("county")):  # fmt: skip
+            found = bdp.summary(tree, {"women": women, "c": quantity})
+            assert found.attrs["converged"] is both
+            notes = found.attrs["notes"]
+            assert ("the posterior that it is compared with did not converge: R-hat up to 1.9" in notes) == (then == 0)
+            assert any("that it is compared with is simulated" in note for note in notes)
+    assert bdp.summary(tree, {"women": women}).attrs["converged"] is None
 
 
 def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
