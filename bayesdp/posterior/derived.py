@@ -393,10 +393,15 @@ def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list
         own_size[still] = np.nan
     spread = found["sd"].copy()
     if own.event:
-        if own.behind is not None:  # it is not said that it must happen, or cannot: half an effective draw more of each
-            size[still] = found["ess_bulk"][still] = ess_mean(np.nan_to_num(own.behind[..., still]))
-            guess = (found["mean"][still] * size[still] + 0.5) / (size[still] + 1)
-            spread[still] = np.sqrt(guess * (1 - guess))
+        # It is not said that it must happen, or cannot: half an effective draw more of each. Of functions all draws count.
+        valid = len(flat) * share[still]
+        if own.behind is not None:
+            behind = own.behind[..., still]
+            centre = np.nanmean(behind, axis=(0, 1)) if still.size else 0.0
+            valid = ess_mean(np.where(np.isnan(behind), centre, behind)) * share[still]
+            found["ess_bulk"][still] = valid
+        size[still], guess = valid, (found["mean"][still] * valid + 0.5) / (valid + 1)
+        spread[still] = np.sqrt(guess * (1 - guess))
         found |= {column: np.full(shape[2], np.nan) for column in ("sd", *ends)}
     found["mcse"] = np.where(own.determined, np.nan, spread / np.sqrt(size))
     found["sd"][own.determined] = np.nan

@@ -193,6 +193,26 @@ def test_draws_without_a_value_are_left_out_and_count_for_nothing():
     assert told[["mean", "eti95_lower", "mcse", "ess_bulk"]].isna().all()
 
 
+def test_the_error_of_a_probability_that_was_0_in_the_draws_that_have_a_value_is_of_these():
+    tables = np.ones((4000, 3, 2), dtype=int)
+    tables[..., 0] = np.random.default_rng(2).poisson(50.0, (4000, 3))
+    tables[20:, 2] = 0  # in Lake somebody lives in 20 draws alone
+    found = bdp.summary(
+        posterior(release(totals=None), tables, times=1),
+        {
+            "never": D.ratio("sex=women", "sex=men", by="county").exceeds(1e6),
+            "own": lambda x: (x.sel(sex="women") > 1e6).any("county"),
+        },
+    )
+    cook, lake = (
+        found.loc[("never", f"county={county}, event=sex=women / sex=men > 1000000")] for county in ("Cook", "Lake")
+    )
+    assert (cook["undefined"], lake["undefined"]) == (0, 3980)
+    for row, draws in ((cook, 4000), (lake, 20), (found.loc[("own", "")], 4000)):
+        assert row["mcse"] == pytest.approx(np.sqrt((draws + 0.5) * 0.5) / (draws + 1) ** 1.5, rel=0.15)
+    assert np.isnan(found.loc[("own", ""), "ess_bulk"])
+
+
 def test_what_follows_from_exact_values_is_exact_and_what_never_happened_may_happen(tree):
     found = bdp.summary(
         tree,
