@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_text, printable, width
@@ -39,7 +40,9 @@ def add_options(command: Any) -> None:
     group.add_argument("--rank", metavar="DIM", help=rank)
     group.add_argument("--top", type=int, metavar="K", help="with --rank: probabilities of being among the K largest")
     group.add_argument("--ascending", action="store_true", help="with --rank: 1 is the smallest")
-    change = "also changes since another posterior, of an independent release, or since table:NAME of this one"
+    change = (
+        "also changes since another posterior, of an independent release, or, with --var, since table:NAME of this one"
+    )
     group.add_argument("--change", metavar="FILE", help=change)
 
 
@@ -95,6 +98,11 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
         raise ValueError("--query is a summary of its own; for sums by labels there are --sum and --by")
     if args.var is not None and args.var not in tables:
         raise ValueError(f"--var: the posterior has no table {args.var!r}; it has {nearest(args.var, tables)}")
+    since = (args.change or "").removeprefix("table:")
+    if args.var is None and len(tables) > 1 and since in tables and since != args.change:
+        later = shlex.quote(next(name for name in tables if name != since))
+        command = f"bayesdp summary {shlex.quote(args.posterior)} --var {later} --change {shlex.quote(args.change)}"
+        raise ValueError(f"--change {args.change} needs --var, the table that has changed since: {command}")
     quantities = _quantities(args, tables[0] if args.var is None else args.var)
     table = summary(model.tree, quantities, prob=args.prob, columns=True)
     table.attrs["notes"] += ["simulated release: the noise came from a seeded generator"] * release.simulated

@@ -171,16 +171,18 @@ class Derived:
 
     def _before(self, since: xr.DataTree | str, model: PosteriorModel, name: str | None) -> Drawn:
         """The draws of the same quantity of another posterior, or table."""
+        ours = _table(model, name)
         if isinstance(since, str):
-            if since == _table(model, name).name:
+            if since == ours.name:
                 raise ValueError(f"since must be another table than {since!r} itself")
-            return self.draw(model, since)
+            found = self.draw(model, since)
+            return replace(found, notes=(*found.notes, f"change: table {ours.name} since table {since}"))
         try:
             earlier = PosteriorModel.checked(since)
             found, releases = self.draw(earlier, name), _table(earlier, name).releases
         except ValueError as error:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
-        if any(own == other for own in _table(model, name).releases for other in releases):
+        if any(own == other for own in ours.releases for other in releases):
             raise ValueError(
                 "both posteriors are of one release: a change is between independent ones, such as two years"
             )

@@ -11,7 +11,7 @@ from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
 from tests.docs.test_how_to import GUIDES, commands
-from tests.posterior.test_derived import TOTALS, diagnosed, posterior, release
+from tests.posterior.test_derived import TOTALS, diagnosed, of_two_tables, posterior, release
 
 
 @pytest.fixture
@@ -88,6 +88,17 @@ def test_changes_since_another_posterior_or_table(summary, run):
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")
     failed(run("summary", "other.nc", "--change", "noisy.csv"), "no netCDF-4 file")
+
+
+def test_a_change_since_a_table_names_both(run):
+    of_two_tables(enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)).to_netcdf("both.nc", engine="h5netcdf")
+    for table, later in (("x", "y"), ("y", "x")):
+        failed(
+            run("summary", "both.nc", "--change", f"table:{table}"),
+            f"needs --var, the table that has changed since: bayesdp summary both.nc --var {later} --change table:{table}",
+        )
+        result = run("summary", "both.nc", "--var", later, "--change", f"table:{table}", "--sum", "sex=women")
+        assert (result.status, f"\nchange: table {later} since table {table}\n" in result.out + "\n") == (0, True)
 
 
 def test_a_change_since_what_did_not_converge_has_the_exit_status_of_it(summary):

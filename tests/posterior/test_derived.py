@@ -323,17 +323,22 @@ def test_a_change_since_what_did_not_converge_or_was_simulated_is_told(tree, fib
     assert bdp.summary(tree, {"women": women}).attrs["converged"] is None
 
 
-def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
+def of_two_tables(fiber):
+    """A posterior of x and y, which are equal in each draw."""
     x = posterior(release(), fiber)["posterior"]["x"]
     groups = {
         "posterior": xr.Dataset({"x": x, "y": x}), "release": release().to_dataset(), "fiber": xr.Dataset(attrs={"variable": "x"}),
         "release_y": release(3.0).to_dataset(), "fiber_y": xr.Dataset(attrs={"variable": "y"}),
     }  # fmt: skip
-    both = xr.DataTree.from_dict(groups)
+    return xr.DataTree.from_dict(groups)
+
+
+def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
+    both = of_two_tables(fiber)
     women = D.total("sex=women", by="county", table="y")
     found = bdp.summary(both, {"change": women.change("x"), "y": women})
     assert found.loc["change", "sd"].tolist() == [0.0] * 3  # they move together
-    assert not found.attrs["notes"]
+    assert found.attrs["notes"] == ["change: table y since table x"]
     for name, words in (
         ("y", "another table than 'y' itself"),
         ("z", "there is no table 'z' in the posterior; there are 'x', 'y'"),
