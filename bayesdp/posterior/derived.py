@@ -204,7 +204,8 @@ class Derived:
     def top(self, k: int, dim: str, *, ascending: bool = False) -> Derived:
         """Probabilities of being among the `k` largest, or smallest, see `rank`.
 
-        Labels with equal values share the places that are left, so that the probabilities add up to `k`.
+        Labels with equal values share the places that are left, and labels without a value are not among them: the probabilities
+        add up to `k` or, where fewer than `k` labels have a value, to that number.
         """
         return _ranked(self, dim, positive_integer(k, "k"), ascending)
 
@@ -287,9 +288,18 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
             best, worst = (rankdata(last, method, axis=-1) for method in ("min", "max"))
             ranks[..., places] = (best + worst) / 2
             found = ranks[..., places] if k is None else np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
-            chains[..., places] = np.where(np.isnan(values), np.nan, found)
+            chains[..., places] = np.where(np.isnan(values), np.nan if k is None else 0.0, found)
             exact[places], determined[places] = own.exact[places].all(), own.determined[places].all()
-        share = "the mean of their ranks" if k is None else f"the places that are left: probabilities add up to {k}"
+        share = (
+            "the mean of their ranks"
+            if k is None
+            else "the places that are left, and labels without a value have none: "
+        )
+        share += (
+            ""
+            if k is None
+            else f"probabilities add up to {k} or, where fewer than {k} labels have a value, to that number"
+        )
         notes = (*own.notes, f"{kind}: labels with equal values share {share}")
         event = k is not None
         return replace(own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes)

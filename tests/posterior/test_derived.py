@@ -60,6 +60,7 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
             "least": D.total("sex=women", by="county").rank("county", ascending=True),
             "top": D.total("sex=women", by="county").top(2, "county"),
             "of ratios": D.ratio("sex=women", "sex=men", by="county").rank("county"),
+            "top ratios": D.ratio("sex=women", "sex=men", by="county").top(2, "county"),
             "by sex": D.total(by="county*sex").top(1, "county"),
         },
         prob=0.9,
@@ -120,6 +121,13 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
         ]
         row = found.loc["of ratios"].iloc[i]
         assert (row["mean"], row["undefined"]) == (pytest.approx(mean(own_ranks)), 12 * (n - len(own_ranks)))
+    for i in range(3):  # without a ratio a county is not in the top
+        others = [[own if own is not None else Fraction(-1 - j) for j, own in enumerate(row)] for row in ratios]
+        wanted = mean(in_top(o, 2)[i] if own[i] is not None else 0 for o, own in zip(others, ratios, strict=True))
+        assert found.loc["top ratios", ["mean", "undefined"]].iloc[i].tolist() == [pytest.approx(wanted), 0]
+    held = mean(min(2, sum(own is not None for own in row)) for row in ratios)
+    assert found.loc["top ratios", "mean"].sum() == pytest.approx(held)
+    assert held < 2
     for j, sex in enumerate(TABLE["sex"]):  # ranked among those of the same sex
         names = [f"county={county}, sex={sex}" for county in TABLE["county"]]
         wanted = [mean(in_top([row[j] for row in table], 1)[i] for table in tables) for i in range(3)]
