@@ -179,17 +179,19 @@ class Derived:
             return replace(found, notes=(*found.notes, f"change: table {ours.name} since table {since}"))
         try:
             earlier = PosteriorModel.checked(since)
-            found, releases = self.draw(earlier, name), _table(earlier, name).releases
+            name = name if len(earlier.published_tables()) > 1 else None  # the only table may have another name there
+            found, theirs = self.draw(earlier, name), _table(earlier, name)
         except ValueError as error:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
-        if any(own == other for own in ours.releases for other in releases):
+        if any(own == other for own in ours.releases for other in theirs.releases):
             raise ValueError(
                 "both posteriors are of one release: a change is between independent ones, such as two years"
             )
-        told = [f"the posterior that it is compared with did not converge: {earlier.message}"] * (
+        told = [f"change: table {ours.name} since table {theirs.name}"] * (ours.name != theirs.name)
+        told += [f"the posterior that it is compared with did not converge: {earlier.message}"] * (
             earlier.converged is False
         )
-        if any(release.simulated for release in releases):
+        if any(release.simulated for release in theirs.releases):
             told.append("the release that it is compared with is simulated: the noise came from a seeded generator")
         return replace(found, notes=(*found.notes, *told), converged=all_converged(found.converged, earlier.converged))
 

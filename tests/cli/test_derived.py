@@ -84,6 +84,10 @@ def test_changes_since_another_posterior_or_table(summary, run):
         "two posteriors of independent releases: each chain of one is paired with the next chain of the other"
         in result.out
     )
+    fiber = enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)
+    posterior(release(2.0), fiber, name="counts").to_netcdf("counts.nc", engine="h5netcdf")
+    result = summary("--change", "counts.nc", "--sum", "sex=women")
+    assert (result.status, "change: table x since table counts" in result.out) == (0, True)
     failed(summary("--change", "posterior.nc"), "both posteriors are of one release")
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")

@@ -283,6 +283,9 @@ def test_changes_between_independent_posteriors(tree, fiber):
         missing = found.loc["relative", "undefined"].iloc[i]
         assert missing == (tree["posterior"]["x"].values[..., i, 0] == 0).sum()
     assert any("each chain of one is paired with the next chain of the other" in note for note in found.attrs["notes"])
+    renamed = posterior(release(2.0), fiber, name="counts")  # its only table
+    told = bdp.summary(tree, {"c": D.share("sex=women", by="county", table="x").change(renamed)})
+    assert (len(told), "change: table x since table counts" in told.attrs["notes"]) == (3, True)
     short = posterior(release(2.0), fiber, chains=2, times=4)
     told = bdp.summary(tree, {"change": D.total("sex=women").change(short)})
     assert "2 chains and 96 draws of each were taken" in told.attrs["notes"][0]
