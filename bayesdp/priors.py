@@ -485,7 +485,8 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
     Raises
     ------
     ValueError
-        If the two tables have other cells, which is said by label, or a release is of statistics, or a value is not valid.
+        If the two tables have other cells, which is said by label, or the same noisy values, or a release is of statistics, or a value
+        is not valid.
 
     Examples
     --------
@@ -500,6 +501,7 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
     ['log_mean', 'level_spread', 'level', 'change', 'cell_cv', 'before', 'after']
     """
     from bayesdp._validate import shown
+    from bayesdp.release import share_noise
 
     for name, release in (("before", before), ("after", after)):
         if release.about != "counts":
@@ -518,6 +520,8 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
                 f"after must have the labels of before along {dim!r}, in the same order "
                 f"({found or 'they are in another order'}): give both tables the cells that they share"
             )
+    if share_noise(before, after):
+        raise ValueError("after has a measurement of before, with the same values: noise of two times is independent")
     return CHANGE.build(before, after, CHANGE.checked(hyper))
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
+import numpy as np
 import xarray as xr
 
 from bayesdp import _text
@@ -88,6 +89,19 @@ def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
                 raise ValueError(f"the parts of the release disagree on the group labels {name!r} of {dim!r}")
     merged = tuple((name, dim, labels) for name, (dim, labels) in groups.items())
     return frame if merged == frame.groups else Frame(frame.dims, frame.labels, merged)
+
+
+def share_noise(one: Release, other: Release) -> bool:
+    """Whether a measurement of one is also one of the other: the same sums, law and published values; groups may differ."""
+    return any(
+        np.array_equal(own.unmeasured, theirs.unmeasured)
+        and np.array_equal(own.values, theirs.values)
+        and own.law == theirs.law
+        and own.query.frame.same_cells(theirs.query.frame)
+        and (own.query.matrix != theirs.query.matrix).nnz == 0
+        for own in one.measurements
+        for theirs in other.measurements
+    )
 
 
 _SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"

@@ -19,6 +19,7 @@ from bayesdp._chains import chain_statistics, ess_mean
 from bayesdp._validate import finite_real, nearest, positive_integer, shown
 from bayesdp.posterior.selections import QUOTING, Rows, Selection, Sums, names_of, quoted, split
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, summarise_draws
+from bayesdp.release import share_noise
 
 _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq,
@@ -183,9 +184,9 @@ class Derived:
             found, theirs = self.draw(earlier, name), _table(earlier, name)
         except ValueError as error:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
-        if any(own == other for own in ours.releases for other in theirs.releases):
+        if any(share_noise(own, other) for own in ours.releases for other in theirs.releases):
             raise ValueError(
-                "both posteriors are of one release: a change is between independent ones, such as two years"
+                "both posteriors are of one release, or of one measurement: a change is between independent ones, such as two years"
             )
         told = [f"change: table {ours.name} since table {theirs.name}"] * (ours.name != theirs.name)
         told += [f"the posterior that it is compared with did not converge: {earlier.message}"] * (

@@ -286,6 +286,8 @@ def test_changes_between_independent_posteriors(tree, fiber):
     renamed = posterior(release(2.0), fiber, name="counts")  # its only table
     told = bdp.summary(tree, {"c": D.share("sex=women", by="county", table="x").change(renamed)})
     assert (len(told), "change: table x since table counts" in told.attrs["notes"]) == (3, True)
+    for own in (release(2.0, totals=None), dataclasses.replace(release(), measurements=())):  # other values; none
+        assert len(bdp.summary(tree, {"c": share.change(posterior(own, fiber))})) == 3
     short = posterior(release(2.0), fiber, chains=2, times=4)
     told = bdp.summary(tree, {"change": D.total("sex=women").change(short)})
     assert "2 chains and 96 draws of each were taken" in told.attrs["notes"][0]
@@ -298,6 +300,8 @@ def test_changes_between_independent_posteriors(tree, fiber):
     third = posterior(release(2.0, [3, 2, 3], {"county": ["Adams", "Cook", "Will"], "sex": ["women", "men"]}), fiber)
     for given, words in (
         (tree, "both posteriors are of one release"),
+        (posterior(release(totals=None), fiber), "or of one measurement"),
+        (posterior(release(frame={own: TABLE[own] for own in ("county", "sex")}), fiber), "or of one measurement"),
         (third, "other labels of county: .*'Lake'.*'Will'"),
     ):
         with pytest.raises(ValueError, match=words):
