@@ -149,7 +149,12 @@ class Derived:
             raise TypeError(f"since must be a posterior, or the name of a table, got {type(since).__name__}")
 
         def draw(model: PosteriorModel, name: str | None) -> Drawn:
-            now, before = self.draw(model, name), self._before(since, model, name)
+            now = self.draw(model, name)
+            if now.event:
+                raise ValueError(
+                    f"{self} is of one posterior, and each draw says yes or no: there is a change of what it is about"
+                )
+            before = self._before(since, model, name)
             notes = before.notes
             if isinstance(since, xr.DataTree):
                 now, before, told = _paired(now, before)

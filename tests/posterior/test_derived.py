@@ -417,6 +417,8 @@ def test_rows_that_are_left_out_and_what_is_refused(tree):
         ),
         (D.total(by="county").exceeds(2).rank("county"), "it is a probability"),
         (D.total(by="county").exceeds(D.total(by="sex")), "both sides of total > total need the same rows"),
+        (D.probability("sex=women > 3").change("y"), "'q': probability of sex=women > 3 is of one posterior"),
+        (D.total(by="county").top(1, "county").change(tree), "top 1 of county by total is of one posterior"),
         (D.total(table="y"), "there is no table 'y' in the posterior; there are 'x'"),
     ):
         with pytest.raises(ValueError, match=words):
