@@ -24,6 +24,8 @@ from bayesdp.release import share_noise
 _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq,
 }  # fmt: skip
+_ROUNDING = 1e-12
+"""Changes that are closer than this, relative to what they are differences of, are equal."""
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "="}
 
 
@@ -34,7 +36,7 @@ class Drawn:
     `chains`, shape (chains, draws, rows), have NaN where there is no value. Rows that are `determined` have one possible value, and
     `exact` ones follow from published values alone. An `event` happens or does not, so that it has a probability and no interval;
     `behind` is then what it depends on, which varies although the event always happens, or never. `converged` is about the other
-    posteriors that it is made from.
+    posteriors that it is made from. A change has rounding errors, relative to numbers of the size `scale`, shape as `chains`.
     """
 
     labels: dict[str, list[Any]]
@@ -45,6 +47,17 @@ class Drawn:
     behind: Floats | None = None
     notes: tuple[str, ...] = ()
     converged: bool | None = True
+    scale: Floats | None = None
+
+    @property
+    def size(self) -> Floats:
+        """What rounding errors are relative to."""
+        return np.abs(self.chains) if self.scale is None else self.scale
+
+    @property
+    def rounding(self) -> Floats:
+        """How far apart equal values may be."""
+        return np.zeros_like(self.chains) if self.scale is None else _ROUNDING * np.nan_to_num(self.scale)
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
@@ -167,10 +180,11 @@ class Derived:
                 )
             order = [places[key] for key in ours]
             earlier = before.chains[..., order]
-            change = now.chains - earlier
+            change, scale = now.chains - earlier, np.fmax(now.size, before.size[..., order])
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
-            chains = _divided(change, earlier) if relative else change
-            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes),
+            if relative:
+                change, scale = _divided(change, earlier), _divided(scale, np.abs(earlier))
+            return replace(now, chains=change, scale=scale, exact=exact, determined=determined, notes=(*now.notes, *notes),
                            converged=all_converged(now.converged, before.converged))  # fmt: skip
 
         return Derived(f"{'relative ' * relative}change of {self.what}", self.by, self.table, draw)
@@ -265,10 +279,25 @@ def _paired(now: Drawn, before: Drawn) -> tuple[Drawn, Drawn, str]:
     text = "two posteriors of independent releases: each chain of one is paired with the next chain of the other"
     if sizes[0] != sizes[1]:
         text += f"; {chains} chains and {draws} draws of each were taken, the first ones"
-    kept = before.chains[:chains, :draws]
     # Chains of equal seeds may use equal random numbers, so that their draws would be alike.
-    kept = np.roll(kept, 1, axis=0) if chains > 1 else np.roll(kept, draws // 2, axis=1)
-    return replace(now, chains=now.chains[:chains, :draws]), replace(before, chains=kept), text
+    shift = (1, 0) if chains > 1 else (0, draws // 2)
+    cut = [
+        replace(own, chains=np.roll(own.chains[:chains, :draws], by, axis=(0, 1)),
+                scale=np.roll(own.size[:chains, :draws], by, axis=(0, 1)) if own.scale is not None else None)
+        for own, by in ((now, (0, 0)), (before, shift))
+    ]  # fmt: skip
+    return cut[0], cut[1], text
+
+
+def _levels(values: Floats, rounding: Floats) -> npt.NDArray[np.intp]:
+    """Numbers of the values along the last axis, from the smallest, 0: equal ones where there are rounding errors between them."""
+    order = np.argsort(values, axis=-1)
+    ordered, near = (np.take_along_axis(own, order, axis=-1) for own in (values, rounding))
+    with np.errstate(invalid="ignore"):  # infinite ones are equal
+        apart = np.diff(ordered) > np.maximum(near[..., 1:], near[..., :-1])
+    found = np.zeros_like(order)
+    np.put_along_axis(found, order[..., 1:], np.cumsum(apart, axis=-1), axis=-1)
+    return found
 
 
 def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
@@ -293,6 +322,7 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
             last = np.where(
                 np.isnan(values), np.inf, values
             )  # what has no value has no rank, and takes none from others
+            last = _levels(last, own.rounding[..., places])
             best, worst = (rankdata(last, method, axis=-1) for method in ("min", "max"))
             ranks[..., places] = (best + worst) / 2
             found = ranks[..., places] if k is None else np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
@@ -310,7 +340,9 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
         )
         notes = (*own.notes, f"{kind}: labels with equal values share {share}")
         event = k is not None
-        return replace(own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes)
+        return replace(
+            own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes, scale=None
+        )
 
     return Derived(what, (), of.table, draw)
 
@@ -330,7 +362,8 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
         values = of.chains if isinstance(other, Derived) else np.asarray(other)
         relations = [relation, "="] if relation in ("<", ">") else [relation]
         gap, times = own.chains - values, len(relations)
-        happens = [np.where(np.isfinite(gap), _RELATIONS[each](own.chains, values), np.nan) for each in relations]
+        gap[np.abs(gap) <= np.maximum(own.rounding, of.rounding)] = 0.0
+        happens = [np.where(np.isfinite(gap), _RELATIONS[each](gap, 0.0), np.nan) for each in relations]
         labels = {dim: labels * times for dim, labels in own.labels.items()}
         labels["event"] = [named(each) for each in relations for _ in own.keys]
         return Drawn(labels=labels, chains=np.concatenate(happens, axis=2), exact=np.tile(own.exact & of.exact, times),

@@ -362,6 +362,38 @@ def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
             bdp.summary(both, {"change": women.change(name)})
 
 
+def test_changes_that_differ_by_rounding_errors_alone_are_equal():
+    counties = {"county": ["Adams", "Cook", "Lake", "Will"], "sex": ["women", "men"]}
+    own, then = release(1.0, None, counties), release(2.0, None, counties)
+    # Shares of 1/10 and 3/10, and of 4/10 and 6/10: 0.3 - 0.1 and 0.6 - 0.4 are not equal in floating point; nobody in Will.
+    now, before = (np.array([[[a, 10 - a], [b, 10 - b], [c, 10 - c], [0, 0]]]) for a, b, c in ((3, 6, 2), (1, 4, 1)))
+    assert 0.3 - 0.1 != 0.6 - 0.4 != 0.2
+    share = D.share("sex=women", by="county")
+    change, few = share.change(posterior(then, before)), D.share("sex=women").change(posterior(then, before))
+    each = {
+        name: D.ratio(f"county={name}*sex=women", f"county={name}").change(posterior(then, before))
+        for name in ("Adams", "Cook")
+    }
+    found = bdp.summary(
+        posterior(own, now),
+        {
+            "rank": change.rank("county"),
+            "top": change.top(1, "county"),
+            "more": each["Adams"].exceeds(each["Cook"]),
+            "number": each["Cook"].exceeds(0.2),
+            "all": few.exceeds(0.0),
+        },
+    )
+    assert found.loc["rank", "mean"].tolist()[:3] == [1.5, 1.5, 3.0]
+    assert found.loc["rank", "undefined"].tolist() == [0, 0, 0, 12]
+    short = posterior(release(3.0, None, counties), now, chains=2, times=4)
+    again = bdp.summary(posterior(own, now), {"rank": change.change(short).rank("county")})
+    assert again["mean"].tolist()[:3] == [2.0] * 3
+    assert found.loc["top", "mean"].tolist() == [0.5, 0.5, 0.0, 0.0]
+    assert found.loc["more", "mean"].tolist() == found.loc["number", "mean"].tolist() == [0.0, 1.0]
+    assert found.loc["all", "mean"].tolist() == [1.0, 0.0]
+
+
 def test_cells_are_named_by_labels_of_any_kind():
     odd = ['a, "b"', "c*d", "e = f", "60+", " g", "x - y"]
     frame = bdp.Frame.of({"kind": odd, "year": [2019, 2020], "my dim": ["1", 1]})
