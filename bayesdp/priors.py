@@ -520,6 +520,12 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
                 f"after must have the labels of before along {dim!r}, in the same order "
                 f"({found or 'they are in another order'}): give both tables the cells that they share"
             )
+    if taken := [
+        own for own in one.dims if own in ("level", "change", "before", "after", "cell_cv", "log_mean", "level_spread")
+    ]:
+        raise ValueError(
+            f"the table has {shown(taken)}, as a variable of this model is called: rename it in both releases"
+        )
     if share_noise(before, after):
         raise ValueError("after has a measurement of before, with the same values: noise of two times is independent")
     return CHANGE.build(before, after, CHANGE.checked(hyper))

@@ -359,6 +359,10 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
             of = other.draw(model, name if other.table == one.table else other.table)
             if own.labels != of.labels:
                 raise ValueError(f"both sides of {named(relation)} need the same rows: leave `by` out, or select alike")
+        if "event" in own.labels:
+            raise ValueError(
+                "rows of a comparison have the label 'event', which is what is compared: rename that dimension"
+            )
         values = of.chains if isinstance(other, Derived) else np.asarray(other)
         relations = [relation, "="] if relation in ("<", ">") else [relation]
         gap, times = own.chains - values, len(relations)

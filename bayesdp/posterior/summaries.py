@@ -203,7 +203,7 @@ def summary(
         Probability of the equal-tailed intervals.
     columns : bool, default False
         Labels in columns of their own (``part``, and one for each dimension), in place of the index: what maps and other programs
-        join by.
+        join by. Those of a dimension that is named as a column of numbers are in ``status (label)`` and the like.
 
     Returns
     -------
@@ -303,7 +303,7 @@ def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, not
         raise ValueError(f"{name!r}: {error}") from error
     numbers, told = summarised(name, drawn, level)
     notes += [note for note in dict.fromkeys(told) if note not in notes]
-    alone = drawn.labels["event"] if list(drawn.labels) == ["event"] else None  # it names itself
+    alone = drawn.labels["event"] if drawn.event and list(drawn.labels) == ["event"] else None  # it names itself
     found = _framed(name, drawn.labels, alone, numbers)
     found.attrs["converged"] = drawn.converged
     return found
@@ -314,8 +314,7 @@ def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.
     found = [pd.DataFrame(own, dtype=object) if own else pd.DataFrame(index=[0]) for own in labels]
     each = pd.concat(found, ignore_index=True).astype(object)
     each = each.where(each.notna(), None).infer_objects()
-    if taken := [dim for dim in each if dim in ("part", *table.columns)]:
-        raise ValueError(f"labels and numbers would have columns of one name, {shown(taken)}: rename the dimension")
+    each.columns = pd.Index([f"{dim} (label)" if dim in ("part", *table.columns) else dim for dim in each])
     each.insert(0, "part", table.index.get_level_values("part"))
     return pd.concat([each, table.reset_index(drop=True)], axis=1)
 

@@ -5,8 +5,10 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
@@ -92,6 +94,18 @@ def test_changes_since_another_posterior_or_table(summary, run):
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")
     failed(run("summary", "other.nc", "--change", "noisy.csv"), "no netCDF-4 file")
+
+
+def test_labels_that_are_named_as_columns(run):
+    frame = bdp.Frame.of({"status": ["well", "ill"], "mean": ["low", "high"]})
+    measured = bdp.Measured(bdp.Identity(frame), [[1, 2], [3, 4]], bdp.noise.DiscreteGaussian(2.0))
+    own = posterior(bdp.Release.from_published(frame, [measured]), np.arange(40).reshape(10, 2, 2))
+    own.to_netcdf("odd.nc", engine="h5netcdf")
+    result = run("summary", "odd.nc", "--by", "status*mean", "--share", "status=ill")
+    assert result.status == 0, result.err
+    head, *rows = block(result.out, "share of status=ill by status*mean")
+    assert head[:5] == "status (label) mean (label) mean".split()
+    assert [row[:2] for row in rows] == [["ill", "low"], ["ill", "high"]]
 
 
 def test_a_change_since_a_table_names_both(run):

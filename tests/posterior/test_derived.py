@@ -538,8 +538,25 @@ def test_label_columns_in_the_place_of_the_index(tree):
     own = bdp.Release.from_published(
         taken, [bdp.Measured(bdp.Identity(taken), [1, 2], bdp.noise.DiscreteGaussian(2.0))]
     )
-    with pytest.raises(ValueError, match="columns of one name, 'mean'"):
-        bdp.summary(posterior(own, np.arange(20).reshape(10, 2)), columns=True)
+    every = bdp.summary(posterior(own, np.arange(20).reshape(10, 2)), "x", columns=True)
+    assert every["mean (label)"].tolist() == ["a", "b"]
+    assert every["mean"].tolist() == [9.0, 10.0]
+
+
+def test_a_dimension_that_is_called_event():
+    frame = bdp.Frame.of({"event": ["fair", "concert"], "sex": ["women", "men"]})
+    own = bdp.Release.from_published(
+        frame, [bdp.Measured(bdp.Identity(frame), np.ones((2, 2)), bdp.noise.DiscreteGaussian(2.0))]
+    )
+    tree = posterior(own, np.arange(40).reshape(10, 2, 2))
+    found = bdp.summary(tree, {"t": D.total(by="event"), "more": D.probability("event=fair > event=concert")})
+    assert found.index.get_level_values("label").tolist()[:3] == [
+        "event=fair",
+        "event=concert",
+        "event=fair > event=concert",
+    ]
+    with pytest.raises(ValueError, match="have the label 'event', which is what is compared"):
+        bdp.summary(tree, {"p": D.probability("sex=women > sex=men", by="event")})
 
 
 @pytest.fixture(scope="module")
