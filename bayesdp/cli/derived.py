@@ -48,7 +48,8 @@ def add_options(command: Any) -> None:
 
 def asked(args: argparse.Namespace) -> bool:
     """Whether there is any such option."""
-    return any(getattr(args, name) not in (None, [], False) for name in _OPTIONS)
+    given = [getattr(args, name) for name in _OPTIONS]
+    return any(own not in (None, []) and own is not False for own in given)  # 0 is an answer, and equals False
 
 
 def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:

@@ -136,6 +136,7 @@ def test_wrong_options_are_one_line(summary):
         (("--share", "sex=women", "--share", "sex=women"), "a quantity is asked for twice"),
         (("--ratio", "sex=women"), "--ratio is written as 'A / B'"),
         (("--probability", "sex=women"), "a comparison has one of >="),
+        (("--top", "0"), "--top and --ascending are about --rank DIM"),
         (("--top", "3"), "--top and --ascending are about --rank DIM"),
         (
             ("--rank", "county", "--top", "9"),
