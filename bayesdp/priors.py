@@ -485,8 +485,7 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
     Raises
     ------
     ValueError
-        If the two tables have other cells, which is said by label, or the same noisy values, or a release is of statistics, or a value
-        is not valid.
+        If the two tables have other cells (said by label), or the same noise, or a release is of statistics, or a value is not valid.
 
     Examples
     --------
@@ -520,11 +519,10 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
                 f"after must have the labels of before along {dim!r}, in the same order "
                 f"({found or 'they are in another order'}): give both tables the cells that they share"
             )
-    if taken := [
-        own for own in one.dims if own in ("level", "change", "before", "after", "cell_cv", "log_mean", "level_spread")
-    ]:
+    names = {"level", "change", "before", "after", "cell_cv", "log_mean", "level_spread"}
+    if taken := sorted(names.intersection(one.dims)):
         raise ValueError(
-            f"the table has {shown(taken)}, as a variable of this model is called: rename it in both releases"
+            f"a dimension is called {shown(taken)}, as a variable of this model: rename it in both releases"
         )
     if share_noise(before, after):
         raise ValueError("after has a measurement of before, with the same values: noise of two times is independent")

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
@@ -93,14 +94,9 @@ def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
 
 def share_noise(one: Release, other: Release) -> bool:
     """Whether a measurement of one is also one of the other: the same sums, law and published values; groups may differ."""
-    return any(
-        np.array_equal(own.unmeasured, theirs.unmeasured)
-        and np.array_equal(own.values, theirs.values)
-        and own.law == theirs.law
-        and own.query.frame.same_cells(theirs.query.frame)
-        and (own.query.matrix != theirs.query.matrix).nnz == 0
-        for own in one.measurements
-        for theirs in other.measurements
+    return one.frame.same_cells(other.frame) and any(
+        np.array_equal(own.values, its.values) and own.law == its.law and not (own.query.matrix != its.query.matrix).nnz
+        for own, its in product(one.measurements, other.measurements)
     )
 
 

@@ -40,9 +40,7 @@ def add_options(command: Any) -> None:
     group.add_argument("--rank", metavar="DIM", help=rank)
     group.add_argument("--top", type=int, metavar="K", help="with --rank: probabilities of being among the K largest")
     group.add_argument("--ascending", action="store_true", help="with --rank: 1 is the smallest")
-    change = (
-        "also changes since another posterior, of an independent release, or, with --var, since table:NAME of this one"
-    )
+    change = "also changes since another posterior, of an independent release, or (with --var) since table:NAME of this"
     group.add_argument("--change", metavar="FILE", help=change)
 
 
@@ -146,23 +144,13 @@ def _text_of(table: pd.DataFrame, percent: str) -> str:
             one = row["status"] in ("exact", "determined")
             numbers = ["-" if one and name != "mean" else _number(row[name]) for name in shown]
             rhat = "-" if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"
-            rows.append(
-                [
-                    *(printable(row[name]) for name in labels),
-                    *numbers,
-                    _number(row["ess_bulk"] // 1),
-                    rhat,
-                    row["status"],
-                ]
-            )
+            cells = [printable(row[name]) for name in labels]
+            rows.append([*cells, *numbers, _number(row["ess_bulk"] // 1), rhat, row["status"]])
         lines += ["", printable(part), *in_columns(rows, len(labels))]
     marks = {
         "exact": "follows from values that are published exactly",
         "determined": "the exact values leave one possible value; nothing protects it",
     }
-    told = [
-        f"{mark}: {words}; there is nothing to estimate"
-        for mark, words in marks.items()
-        if (table["status"] == mark).any()
-    ]
+    seen = set(table["status"])
+    told = [f"{mark}: {words}; there is nothing to estimate" for mark, words in marks.items() if mark in seen]
     return "\n".join([*lines, "", table.attrs["message"], *map(printable, table.attrs["notes"]), *told])

@@ -24,8 +24,6 @@ from bayesdp.release import share_noise
 _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq,
 }  # fmt: skip
-_ROUNDING = 1e-12
-"""Changes that are closer than this, relative to what they are differences of, are equal."""
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "="}
 
 
@@ -36,7 +34,7 @@ class Drawn:
     `chains`, shape (chains, draws, rows), have NaN where there is no value. Rows that are `determined` have one possible value, and
     `exact` ones follow from published values alone. An `event` happens or does not, so that it has a probability and no interval;
     `behind` is then what it depends on, which varies although the event always happens, or never. `converged` is about the other
-    posteriors that it is made from. A change has rounding errors, relative to numbers of the size `scale`, shape as `chains`.
+    posteriors that it is made from. Values that are no further apart than `rounding`, of changes, are equal.
     """
 
     labels: dict[str, list[Any]]
@@ -47,17 +45,7 @@ class Drawn:
     behind: Floats | None = None
     notes: tuple[str, ...] = ()
     converged: bool | None = True
-    scale: Floats | None = None
-
-    @property
-    def size(self) -> Floats:
-        """What rounding errors are relative to."""
-        return np.abs(self.chains) if self.scale is None else self.scale
-
-    @property
-    def rounding(self) -> Floats:
-        """How far apart equal values may be."""
-        return np.zeros_like(self.chains) if self.scale is None else _ROUNDING * np.nan_to_num(self.scale)
+    rounding: float = 0.0
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
@@ -164,9 +152,7 @@ class Derived:
         def draw(model: PosteriorModel, name: str | None) -> Drawn:
             now = self.draw(model, name)
             if now.event:
-                raise ValueError(
-                    f"{self} is of one posterior, and each draw says yes or no: there is a change of what it is about"
-                )
+                raise ValueError(f"{self} has no change: each draw says yes or no; what it is about has one")
             before = self._before(since, model, name)
             notes = before.notes
             if isinstance(since, xr.DataTree):
@@ -176,16 +162,16 @@ class Derived:
             if list(now.labels) != list(before.labels) or set(places) != set(ours):
                 odd = shown(sorted(set(places) ^ set(ours), key=str))
                 raise ValueError(
-                    f"what it is compared with has other labels of {'*'.join(self.by)}: {odd} are in one of both only"
+                    f"it is compared with other labels of {'*'.join(self.by)}: {odd} are in one of both only"
                 )
             order = [places[key] for key in ours]
             earlier = before.chains[..., order]
-            change, scale = now.chains - earlier, np.fmax(now.size, before.size[..., order])
+            change = now.chains - earlier
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
-            if relative:
-                change, scale = _divided(change, earlier), _divided(scale, np.abs(earlier))
-            return replace(now, chains=change, scale=scale, exact=exact, determined=determined, notes=(*now.notes, *notes),
-                           converged=all_converged(now.converged, before.converged))  # fmt: skip
+            chains = _divided(change, earlier) if relative else change
+            scale = np.fmax.reduce(np.abs([now.chains, earlier, chains]), axis=None, initial=float(relative))
+            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes),
+                           converged=all_converged(now.converged, before.converged), rounding=1e-12 * scale)  # fmt: skip
 
         return Derived(f"{'relative ' * relative}change of {self.what}", self.by, self.table, draw)
 
@@ -205,12 +191,11 @@ class Derived:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
         if any(share_noise(own, other) for own in ours.releases for other in theirs.releases):
             raise ValueError(
-                "both posteriors are of one release, or of one measurement: a change is between independent ones, such as two years"
+                "both posteriors are of one release, or of one measurement; a change is of independent ones"
             )
         told = [f"change: table {ours.name} since table {theirs.name}"] * (ours.name != theirs.name)
-        told += [f"the posterior that it is compared with did not converge: {earlier.message}"] * (
-            earlier.converged is False
-        )
+        if earlier.converged is False:
+            told.append(f"the posterior that it is compared with did not converge: {earlier.message}")
         if any(release.simulated for release in theirs.releases):
             told.append("the release that it is compared with is simulated: the noise came from a seeded generator")
         return replace(found, notes=(*found.notes, *told), converged=all_converged(found.converged, earlier.converged))
@@ -280,22 +265,16 @@ def _paired(now: Drawn, before: Drawn) -> tuple[Drawn, Drawn, str]:
     if sizes[0] != sizes[1]:
         text += f"; {chains} chains and {draws} draws of each were taken, the first ones"
     # Chains of equal seeds may use equal random numbers, so that their draws would be alike.
-    shift = (1, 0) if chains > 1 else (0, draws // 2)
-    cut = [
-        replace(own, chains=np.roll(own.chains[:chains, :draws], by, axis=(0, 1)),
-                scale=np.roll(own.size[:chains, :draws], by, axis=(0, 1)) if own.scale is not None else None)
-        for own, by in ((now, (0, 0)), (before, shift))
-    ]  # fmt: skip
-    return cut[0], cut[1], text
+    kept = before.chains[:chains, :draws]
+    kept = np.roll(kept, 1, axis=0) if chains > 1 else np.roll(kept, draws // 2, axis=1)
+    return replace(now, chains=now.chains[:chains, :draws]), replace(before, chains=kept), text
 
 
-def _levels(values: Floats, rounding: Floats) -> npt.NDArray[np.intp]:
-    """Numbers of the values along the last axis, from the smallest, 0: equal ones where there are rounding errors between them."""
-    order = np.argsort(values, axis=-1)
-    ordered, near = (np.take_along_axis(own, order, axis=-1) for own in (values, rounding))
+def _levels(values: Floats, rounding: float) -> Floats:
+    """Ranks of the values along the last axis from 0, the smallest, without gaps; those no further apart than `rounding` have one."""
+    order, found = np.argsort(values, axis=-1), np.zeros_like(values)
     with np.errstate(invalid="ignore"):  # infinite ones are equal
-        apart = np.diff(ordered) > np.maximum(near[..., 1:], near[..., :-1])
-    found = np.zeros_like(order)
+        apart = np.diff(np.take_along_axis(values, order, axis=-1)) > rounding
     np.put_along_axis(found, order[..., 1:], np.cumsum(apart, axis=-1), axis=-1)
     return found
 
@@ -319,30 +298,20 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
             if k is not None and k >= len(places):
                 raise ValueError(f"k must be less than the number of ranked labels of {dim!r}, {len(places)}, got {k}")
             values = own.chains[..., places] * (1 if ascending else -1)
-            last = np.where(
-                np.isnan(values), np.inf, values
-            )  # what has no value has no rank, and takes none from others
-            last = _levels(last, own.rounding[..., places])
+            # What has no value has no rank, and takes none from others.
+            last = _levels(np.where(np.isnan(values), np.inf, values), own.rounding)
             best, worst = (rankdata(last, method, axis=-1) for method in ("min", "max"))
             ranks[..., places] = (best + worst) / 2
             found = ranks[..., places] if k is None else np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
             chains[..., places] = np.where(np.isnan(values), np.nan if k is None else 0.0, found)
             exact[places], determined[places] = own.exact[places].all(), own.determined[places].all()
-        share = (
-            "the mean of their ranks"
-            if k is None
-            else "the places that are left, and labels without a value have none: "
+        share = f"the places that are left: probabilities add up to {k} or, where fewer have a value, to that number"
+        notes = (
+            *own.notes,
+            f"{kind}: labels with equal values share {'the mean of their ranks' if k is None else share}",
         )
-        share += (
-            ""
-            if k is None
-            else f"probabilities add up to {k} or, where fewer than {k} labels have a value, to that number"
-        )
-        notes = (*own.notes, f"{kind}: labels with equal values share {share}")
         event = k is not None
-        return replace(
-            own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes, scale=None
-        )
+        return replace(own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes)
 
     return Derived(what, (), of.table, draw)
 
@@ -360,13 +329,11 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
             if own.labels != of.labels:
                 raise ValueError(f"both sides of {named(relation)} need the same rows: leave `by` out, or select alike")
         if "event" in own.labels:
-            raise ValueError(
-                "rows of a comparison have the label 'event', which is what is compared: rename that dimension"
-            )
+            raise ValueError("rows of a comparison have the label 'event', what is compared: rename that dimension")
         values = of.chains if isinstance(other, Derived) else np.asarray(other)
         relations = [relation, "="] if relation in ("<", ">") else [relation]
         gap, times = own.chains - values, len(relations)
-        gap[np.abs(gap) <= np.maximum(own.rounding, of.rounding)] = 0.0
+        gap[np.abs(gap) <= max(own.rounding, of.rounding)] = 0.0
         happens = [np.where(np.isfinite(gap), _RELATIONS[each](gap, 0.0), np.nan) for each in relations]
         labels = {dim: labels * times for dim, labels in own.labels.items()}
         labels["event"] = [named(each) for each in relations for _ in own.keys]
@@ -453,10 +420,7 @@ def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list
         # It is not said that it must happen, or cannot: half an effective draw more of each. Of functions all draws count.
         valid = len(flat) * share[still]
         if own.behind is not None:
-            behind = own.behind[..., still]
-            centre = np.nanmean(behind, axis=(0, 1)) if still.size else 0.0
-            valid = ess_mean(np.where(np.isnan(behind), centre, behind)) * share[still]
-            found["ess_bulk"][still] = valid
+            found["ess_bulk"][still] = valid = ess_mean(np.nan_to_num(own.behind[..., still])) * share[still]
         size[still], guess = valid, (found["mean"][still] * valid + 0.5) / (valid + 1)
         spread[still] = np.sqrt(guess * (1 - guess))
         found |= {column: np.full(shape[2], np.nan) for column in ("sd", *ends)}

@@ -223,7 +223,7 @@ def summary(
         Of a mapping there is no ``published``; ``mcse`` is the Monte Carlo error of the mean, ``undefined`` the number of draws
         without a value (a denominator of 0), which the other columns leave out and ``status`` tells of; ``exact`` is real (Float64).
         Of probabilities (functions may return True and False) ``mean`` is the probability, and there is no interval; of one that is 0
-        or 1 in all draws, ``mcse`` is that of half an effective draw more (of functions, effective draws are not known: of a draw).
+        or 1 in all draws, ``mcse`` is that of half an effective draw (of functions: half a draw) more.
 
         ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged`` (of all posteriors that it is made from),
         ``message`` and, of a mapping, ``notes``.

@@ -420,6 +420,8 @@ def test_cells_are_named_by_labels_of_any_kind():
         ('kind="60+', "a quote misplaced"),
         ({"year": 2021}, "'year' has no label 2021; it has 2019, 2020"),
         ({"year": []}, "must be named"),
+        ({"my dim": True}, "'my dim' has no label True; it has '1', 1"),
+        ({"my dim": [np.True_]}, "'my dim' has no label"),
     ):
         with pytest.raises(ValueError, match=words):
             Selection.of(given).mask(frame)
@@ -427,6 +429,22 @@ def test_cells_are_named_by_labels_of_any_kind():
         Selection.of("state=IN*county=Cook").mask(bdp.Frame.of(TABLE))
     with pytest.raises(TypeError, match="cells must be a text"):
         Selection.of(3)
+
+
+def test_statistics_do_not_add_up():
+    frame = bdp.Frame.of({"of": ["mean", "median"], "sex": ["women", "men"]})
+    measured = bdp.Measured(bdp.Identity(frame), np.ones((2, 2)), bdp.noise.Gaussian(1.0))
+    own = bdp.Release.from_published(frame, [measured], about="statistics")
+    tree = posterior(own, np.arange(40.0).reshape(10, 2, 2), times=12)
+    tree["statistics"] = xr.DataTree(xr.Dataset(attrs={"variable": "x"}))
+    gap = D.total("of=mean*sex=women - of=mean*sex=men")
+    found = bdp.summary(
+        tree, {"each": D.total(by="of*sex"), "gap": gap, "sex": D.total("of=mean", by="sex").rank("sex")}
+    )
+    assert found["mean"].tolist() == [18.0, 19.0, 20.0, 21.0, -1.0, 2.0, 1.0]
+    for several in (D.total(), D.total("of=mean"), D.total(by="sex"), D.share("of=mean*sex=women")):
+        with pytest.raises(ValueError, match=r"of statistics, which do not add up, and .* is several of them"):
+            bdp.summary(tree, {"q": several})
 
 
 def test_rows_that_are_left_out_and_what_is_refused(tree):
@@ -449,8 +467,8 @@ def test_rows_that_are_left_out_and_what_is_refused(tree):
         ),
         (D.total(by="county").exceeds(2).rank("county"), "it is a probability"),
         (D.total(by="county").exceeds(D.total(by="sex")), "both sides of total > total need the same rows"),
-        (D.probability("sex=women > 3").change("y"), "'q': probability of sex=women > 3 is of one posterior"),
-        (D.total(by="county").top(1, "county").change(tree), "top 1 of county by total is of one posterior"),
+        (D.probability("sex=women > 3").change("y"), "'q': probability of sex=women > 3 has no change"),
+        (D.total(by="county").top(1, "county").change(tree), "top 1 of county by total has no change"),
         (D.total(table="y"), "there is no table 'y' in the posterior; there are 'x'"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -555,7 +573,7 @@ def test_a_dimension_that_is_called_event():
         "event=concert",
         "event=fair > event=concert",
     ]
-    with pytest.raises(ValueError, match="have the label 'event', which is what is compared"):
+    with pytest.raises(ValueError, match="have the label 'event', what is compared"):
         bdp.summary(tree, {"p": D.probability("sex=women > sex=men", by="event")})
 
 

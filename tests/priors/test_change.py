@@ -87,7 +87,10 @@ test_what_is_refused = refused(
     (lambda: build_change(BEFORE, cells(labels="abc")), "only in after: 'c'"),
     (lambda: build_change(cells(labels="abc"), BEFORE), "only in before: 'c'"),
     (lambda: build_change(BEFORE, cells("area")), "must have the dimensions of before"),
-    (lambda: build_change(cells("level"), cells("level")), "the table has 'level', as a variable of this model"),
+    (
+        lambda: build_change(cells("level"), cells("level")),
+        "a dimension is called 'level', as a variable of this model",
+    ),
     (lambda: build_change(AFTER, AFTER), "after has a measurement of before"),
     (lambda: build_change(AFTER, dataclasses.replace(AFTER, exact=())), "after has a measurement of before"),
     (lambda: build_change(BEFORE, AFTER, slope=1.0), "no hyperparameter 'slope'"),
