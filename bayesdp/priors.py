@@ -485,7 +485,7 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
     Raises
     ------
     ValueError
-        If the two tables have other cells, which is said by label, or a release is of statistics, or a value is not valid.
+        If the two tables have other cells (said by label), or the same noise, or a release is of statistics, or a value is not valid.
 
     Examples
     --------
@@ -500,6 +500,7 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
     ['log_mean', 'level_spread', 'level', 'change', 'cell_cv', 'before', 'after']
     """
     from bayesdp._validate import shown
+    from bayesdp.release import share_noise
 
     for name, release in (("before", before), ("after", after)):
         if release.about != "counts":
@@ -518,6 +519,13 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
                 f"after must have the labels of before along {dim!r}, in the same order "
                 f"({found or 'they are in another order'}): give both tables the cells that they share"
             )
+    names = {"level", "change", "before", "after", "cell_cv", "log_mean", "level_spread"}
+    if taken := sorted(names.intersection(one.dims)):
+        raise ValueError(
+            f"a dimension is called {shown(taken)}, as a variable of this model: rename it in both releases"
+        )
+    if share_noise(before, after):
+        raise ValueError("after has a measurement of before, with the same values: noise of two times is independent")
     return CHANGE.build(before, after, CHANGE.checked(hyper))
 
 

@@ -8,8 +8,10 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import product
 from typing import Any, Self
 
+import numpy as np
 import xarray as xr
 
 from bayesdp import _text
@@ -88,6 +90,14 @@ def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
                 raise ValueError(f"the parts of the release disagree on the group labels {name!r} of {dim!r}")
     merged = tuple((name, dim, labels) for name, (dim, labels) in groups.items())
     return frame if merged == frame.groups else Frame(frame.dims, frame.labels, merged)
+
+
+def share_noise(one: Release, other: Release) -> bool:
+    """Whether a measurement of one is also one of the other: the same sums, law and published values; groups may differ."""
+    return one.frame.same_cells(other.frame) and any(
+        np.array_equal(own.values, its.values) and own.law == its.law and not (own.query.matrix != its.query.matrix).nnz
+        for own, its in product(one.measurements, other.measurements)
+    )
 
 
 _SIMULATED = "simulated: the noise came from a seeded generator; this protects nobody"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from bayesdp._text import aligned, csv_text, printable, width
@@ -39,13 +40,14 @@ def add_options(command: Any) -> None:
     group.add_argument("--rank", metavar="DIM", help=rank)
     group.add_argument("--top", type=int, metavar="K", help="with --rank: probabilities of being among the K largest")
     group.add_argument("--ascending", action="store_true", help="with --rank: 1 is the smallest")
-    change = "also changes since another posterior, of an independent release, or since table:NAME of this one"
+    change = "also changes since another posterior, of an independent release, or (with --var) since table:NAME of this"
     group.add_argument("--change", metavar="FILE", help=change)
 
 
 def asked(args: argparse.Namespace) -> bool:
     """Whether there is any such option."""
-    return any(getattr(args, name) not in (None, [], False) for name in _OPTIONS)
+    given = [getattr(args, name) for name in _OPTIONS]
+    return any(own not in (None, []) and own is not False for own in given)  # 0 is an answer, and equals False
 
 
 def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
@@ -85,8 +87,8 @@ def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
     return names
 
 
-def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, release: Release) -> str:
-    """The summary as text of some form."""
+def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, release: Release) -> tuple[str, bool | None]:
+    """The summary as text of some form, and whether all posteriors that it is made from converged."""
     from bayesdp._validate import nearest
     from bayesdp.posterior import summary
 
@@ -95,20 +97,26 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
         raise ValueError("--query is a summary of its own; for sums by labels there are --sum and --by")
     if args.var is not None and args.var not in tables:
         raise ValueError(f"--var: the posterior has no table {args.var!r}; it has {nearest(args.var, tables)}")
+    since = (args.change or "").removeprefix("table:")
+    if args.var is None and len(tables) > 1 and since in tables and since != args.change:
+        later = shlex.quote(next(name for name in tables if name != since))
+        command = f"bayesdp summary {shlex.quote(args.posterior)} --var {later} --change {shlex.quote(args.change)}"
+        raise ValueError(f"--change {args.change} needs --var, the table that has changed since: {command}")
     quantities = _quantities(args, tables[0] if args.var is None else args.var)
     table = summary(model.tree, quantities, prob=args.prob, columns=True)
     table.attrs["notes"] += ["simulated release: the noise came from a seeded generator"] * release.simulated
+    converged = table.attrs["converged"]
     if form == "table":
-        return _text_of(table, f"{100 * args.prob:.10g}")
+        return _text_of(table, f"{100 * args.prob:.10g}"), converged
     rows = table.astype(object).where(table.notna(), None).to_dict("records")
     if form == "csv":
         for note in table.attrs["notes"]:
             say(note)
-        return csv_text(table.columns, (row.values() for row in rows)).rstrip("\n")
+        return csv_text(table.columns, (row.values() for row in rows)).rstrip("\n"), converged
     from bayesdp import _text
 
     found: dict[Any, Any] = {**table.attrs, "simulated": release.simulated, "rows": rows}
-    return _text.dumps(found, "the summary", indent=1)
+    return _text.dumps(found, "the summary", indent=1), converged
 
 
 def in_columns(lines: Sequence[Sequence[str]], left: int) -> list[str]:
@@ -136,23 +144,13 @@ def _text_of(table: pd.DataFrame, percent: str) -> str:
             one = row["status"] in ("exact", "determined")
             numbers = ["-" if one and name != "mean" else _number(row[name]) for name in shown]
             rhat = "-" if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"
-            rows.append(
-                [
-                    *(printable(row[name]) for name in labels),
-                    *numbers,
-                    _number(row["ess_bulk"] // 1),
-                    rhat,
-                    row["status"],
-                ]
-            )
+            cells = [printable(row[name]) for name in labels]
+            rows.append([*cells, *numbers, _number(row["ess_bulk"] // 1), rhat, row["status"]])
         lines += ["", printable(part), *in_columns(rows, len(labels))]
     marks = {
         "exact": "follows from values that are published exactly",
         "determined": "the exact values leave one possible value; nothing protects it",
     }
-    told = [
-        f"{mark}: {words}; there is nothing to estimate"
-        for mark, words in marks.items()
-        if (table["status"] == mark).any()
-    ]
+    seen = set(table["status"])
+    told = [f"{mark}: {words}; there is nothing to estimate" for mark, words in marks.items() if mark in seen]
     return "\n".join([*lines, "", table.attrs["message"], *map(printable, table.attrs["notes"]), *told])

@@ -31,7 +31,8 @@ hyperparameters given as --hyper NAME=VALUE; or a model of your own: a Python fi
 build_model(release) that returns a pymc.Model.
 
 With --change the releases are two, of tables with the same cells at two times: the counts before and after are drawn jointly, under
-the last prior below. `bayesdp summary --change` then says what changed.
+the last prior below. What has changed is then said by
+`bayesdp summary both.nc --var after --sum total --by county --change table:before`.
 
 Several releases of one table are fitted together, as one table at one time: all their noisy and exact parts, the noise of
 different releases being independent. Their labels must agree. Where answers that two of them give differ by more than their laws

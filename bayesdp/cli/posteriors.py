@@ -18,7 +18,7 @@ from bayesdp.cli.arguments import (
     parse_query,
     table_options,
 )
-from bayesdp.cli.errors import ADVICE, announce, show, status_of
+from bayesdp.cli.errors import ADVICE, NOT_CONVERGED, announce, banner, show, status_of
 
 if TYPE_CHECKING:
     from bayesdp.posterior import Answers, PosteriorModel
@@ -75,7 +75,12 @@ def summarise(args: argparse.Namespace) -> int:
     tree, release = read_posterior(args.posterior)
     model = PosteriorModel(tree)
     if derived.asked(args):
-        return _deliver(args, form, derived.summarise(args, form, model, release), model)
+        text, converged = derived.summarise(args, form, model, release)
+        status = _deliver(args, form, text, model)
+        if status or converged is not False:
+            return status
+        banner("Do not report these results. The posterior that --change names did not converge: draw more of it.")
+        return NOT_CONVERGED
     tables = {table.name: table for table in model.tables}
     if args.var is None and not tables:
         raise ValueError(

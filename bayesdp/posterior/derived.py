@@ -19,6 +19,7 @@ from bayesdp._chains import chain_statistics, ess_mean
 from bayesdp._validate import finite_real, nearest, positive_integer, shown
 from bayesdp.posterior.selections import QUOTING, Rows, Selection, Sums, names_of, quoted, split
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, summarise_draws
+from bayesdp.release import share_noise
 
 _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq,
@@ -32,7 +33,8 @@ class Drawn:
 
     `chains`, shape (chains, draws, rows), have NaN where there is no value. Rows that are `determined` have one possible value, and
     `exact` ones follow from published values alone. An `event` happens or does not, so that it has a probability and no interval;
-    `behind` is then what it depends on, which varies although the event always happens, or never.
+    `behind` is then what it depends on, which varies although the event always happens, or never. `converged` is about the other
+    posteriors that it is made from. Values that are no further apart than `rounding`, of changes, are equal.
     """
 
     labels: dict[str, list[Any]]
@@ -42,11 +44,18 @@ class Drawn:
     event: bool = False
     behind: Floats | None = None
     notes: tuple[str, ...] = ()
+    converged: bool | None = True
+    rounding: float = 0.0
 
     @property
     def keys(self) -> list[tuple[Any, ...]]:
         """The labels of each row."""
         return list(zip(*self.labels.values(), strict=True)) or [()]
+
+
+def all_converged(*each: bool | None) -> bool | None:
+    """Whether all posteriors converged; None where one of them does not say it, and none of them says no."""
+    return False if False in each else None if None in each else True
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +150,10 @@ class Derived:
             raise TypeError(f"since must be a posterior, or the name of a table, got {type(since).__name__}")
 
         def draw(model: PosteriorModel, name: str | None) -> Drawn:
-            now, before = self.draw(model, name), self._before(since, model, name)
+            now = self.draw(model, name)
+            if now.event:
+                raise ValueError(f"{self} has no change: each draw says yes or no; what it is about has one")
+            before = self._before(since, model, name)
             notes = before.notes
             if isinstance(since, xr.DataTree):
                 now, before, told = _paired(now, before)
@@ -150,33 +162,43 @@ class Derived:
             if list(now.labels) != list(before.labels) or set(places) != set(ours):
                 odd = shown(sorted(set(places) ^ set(ours), key=str))
                 raise ValueError(
-                    f"what it is compared with has other labels of {'*'.join(self.by)}: {odd} are in one of both only"
+                    f"it is compared with other labels of {'*'.join(self.by)}: {odd} are in one of both only"
                 )
             order = [places[key] for key in ours]
             earlier = before.chains[..., order]
             change = now.chains - earlier
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
             chains = _divided(change, earlier) if relative else change
-            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes))
+            scale = np.fmax.reduce(np.abs([now.chains, earlier, chains]), axis=None, initial=float(relative))
+            return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes),
+                           converged=all_converged(now.converged, before.converged), rounding=1e-12 * scale)  # fmt: skip
 
         return Derived(f"{'relative ' * relative}change of {self.what}", self.by, self.table, draw)
 
     def _before(self, since: xr.DataTree | str, model: PosteriorModel, name: str | None) -> Drawn:
         """The draws of the same quantity of another posterior, or table."""
+        ours = _table(model, name)
         if isinstance(since, str):
-            if since == _table(model, name).name:
+            if since == ours.name:
                 raise ValueError(f"since must be another table than {since!r} itself")
-            return self.draw(model, since)
+            found = self.draw(model, since)
+            return replace(found, notes=(*found.notes, f"change: table {ours.name} since table {since}"))
         try:
             earlier = PosteriorModel.checked(since)
-            found, releases = self.draw(earlier, name), _table(earlier, name).releases
+            name = name if len(earlier.published_tables()) > 1 else None  # the only table may have another name there
+            found, theirs = self.draw(earlier, name), _table(earlier, name)
         except ValueError as error:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
-        if any(own == other for own in _table(model, name).releases for other in releases):
+        if any(share_noise(own, other) for own in ours.releases for other in theirs.releases):
             raise ValueError(
-                "both posteriors are of one release: a change is between independent ones, such as two years"
+                "both posteriors are of one release, or of one measurement; a change is of independent ones"
             )
-        return found
+        told = [f"change: table {ours.name} since table {theirs.name}"] * (ours.name != theirs.name)
+        if earlier.converged is False:
+            told.append(f"the posterior that it is compared with did not converge: {earlier.message}")
+        if any(release.simulated for release in theirs.releases):
+            told.append("the release that it is compared with is simulated: the noise came from a seeded generator")
+        return replace(found, notes=(*found.notes, *told), converged=all_converged(found.converged, earlier.converged))
 
     def rank(self, dim: str, *, ascending: bool = False) -> Derived:
         """Ranks of the labels of one of the dimensions of `by`, for each label of the others; 1 is the largest value.
@@ -189,7 +211,8 @@ class Derived:
     def top(self, k: int, dim: str, *, ascending: bool = False) -> Derived:
         """Probabilities of being among the `k` largest, or smallest, see `rank`.
 
-        Labels with equal values share the places that are left, so that the probabilities add up to `k`.
+        Labels with equal values share the places that are left, and labels without a value are not among them: the probabilities
+        add up to `k` or, where fewer than `k` labels have a value, to that number.
         """
         return _ranked(self, dim, positive_integer(k, "k"), ascending)
 
@@ -241,10 +264,19 @@ def _paired(now: Drawn, before: Drawn) -> tuple[Drawn, Drawn, str]:
     text = "two posteriors of independent releases: each chain of one is paired with the next chain of the other"
     if sizes[0] != sizes[1]:
         text += f"; {chains} chains and {draws} draws of each were taken, the first ones"
-    kept = before.chains[:chains, :draws]
     # Chains of equal seeds may use equal random numbers, so that their draws would be alike.
+    kept = before.chains[:chains, :draws]
     kept = np.roll(kept, 1, axis=0) if chains > 1 else np.roll(kept, draws // 2, axis=1)
     return replace(now, chains=now.chains[:chains, :draws]), replace(before, chains=kept), text
+
+
+def _levels(values: Floats, rounding: float) -> Floats:
+    """Ranks of the values along the last axis from 0, the smallest, without gaps; those no further apart than `rounding` have one."""
+    order, found = np.argsort(values, axis=-1), np.zeros_like(values)
+    with np.errstate(invalid="ignore"):  # infinite ones are equal
+        apart = np.diff(np.take_along_axis(values, order, axis=-1)) > rounding
+    np.put_along_axis(found, order[..., 1:], np.cumsum(apart, axis=-1), axis=-1)
+    return found
 
 
 def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
@@ -266,16 +298,18 @@ def _ranked(of: Derived, dim: str, k: int | None, ascending: bool) -> Derived:
             if k is not None and k >= len(places):
                 raise ValueError(f"k must be less than the number of ranked labels of {dim!r}, {len(places)}, got {k}")
             values = own.chains[..., places] * (1 if ascending else -1)
-            last = np.where(
-                np.isnan(values), np.inf, values
-            )  # what has no value has no rank, and takes none from others
+            # What has no value has no rank, and takes none from others.
+            last = _levels(np.where(np.isnan(values), np.inf, values), own.rounding)
             best, worst = (rankdata(last, method, axis=-1) for method in ("min", "max"))
             ranks[..., places] = (best + worst) / 2
             found = ranks[..., places] if k is None else np.clip((k + 1 - best) / (worst + 1 - best), 0.0, 1.0)
-            chains[..., places] = np.where(np.isnan(values), np.nan, found)
+            chains[..., places] = np.where(np.isnan(values), np.nan if k is None else 0.0, found)
             exact[places], determined[places] = own.exact[places].all(), own.determined[places].all()
-        share = "the mean of their ranks" if k is None else f"the places that are left: probabilities add up to {k}"
-        notes = (*own.notes, f"{kind}: labels with equal values share {share}")
+        share = f"the places that are left: probabilities add up to {k} or, where fewer have a value, to that number"
+        notes = (
+            *own.notes,
+            f"{kind}: labels with equal values share {'the mean of their ranks' if k is None else share}",
+        )
         event = k is not None
         return replace(own, chains=chains, exact=exact, determined=determined, event=event, behind=ranks, notes=notes)
 
@@ -294,15 +328,18 @@ def _compared(one: Derived, relation: str, other: Derived | float) -> Derived:
             of = other.draw(model, name if other.table == one.table else other.table)
             if own.labels != of.labels:
                 raise ValueError(f"both sides of {named(relation)} need the same rows: leave `by` out, or select alike")
+        if "event" in own.labels:
+            raise ValueError("rows of a comparison have the label 'event', what is compared: rename that dimension")
         values = of.chains if isinstance(other, Derived) else np.asarray(other)
         relations = [relation, "="] if relation in ("<", ">") else [relation]
         gap, times = own.chains - values, len(relations)
-        happens = [np.where(np.isfinite(gap), _RELATIONS[each](own.chains, values), np.nan) for each in relations]
+        gap[np.abs(gap) <= max(own.rounding, of.rounding)] = 0.0
+        happens = [np.where(np.isfinite(gap), _RELATIONS[each](gap, 0.0), np.nan) for each in relations]
         labels = {dim: labels * times for dim, labels in own.labels.items()}
         labels["event"] = [named(each) for each in relations for _ in own.keys]
         return Drawn(labels=labels, chains=np.concatenate(happens, axis=2), exact=np.tile(own.exact & of.exact, times),
                      determined=np.tile(own.determined & of.determined, times), event=True, behind=np.tile(gap, times),
-                     notes=(*own.notes, *of.notes))  # fmt: skip
+                     notes=(*own.notes, *of.notes), converged=all_converged(own.converged, of.converged))  # fmt: skip
 
     return Derived(f"probability of {named(relation)}", one.by, one.table, draw)
 
@@ -380,10 +417,12 @@ def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list
         own_size[still] = np.nan
     spread = found["sd"].copy()
     if own.event:
-        if own.behind is not None:  # it is not said that it must happen, or cannot: half an effective draw more of each
-            size[still] = found["ess_bulk"][still] = ess_mean(np.nan_to_num(own.behind[..., still]))
-            guess = (found["mean"][still] * size[still] + 0.5) / (size[still] + 1)
-            spread[still] = np.sqrt(guess * (1 - guess))
+        # It is not said that it must happen, or cannot: half an effective draw more of each. Of functions all draws count.
+        valid = len(flat) * share[still]
+        if own.behind is not None:
+            found["ess_bulk"][still] = valid = ess_mean(np.nan_to_num(own.behind[..., still])) * share[still]
+        size[still], guess = valid, (found["mean"][still] * valid + 0.5) / (valid + 1)
+        spread[still] = np.sqrt(guess * (1 - guess))
         found |= {column: np.full(shape[2], np.nan) for column in ("sd", *ends)}
     found["mcse"] = np.where(own.determined, np.nan, spread / np.sqrt(size))
     found["sd"][own.determined] = np.nan

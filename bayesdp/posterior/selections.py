@@ -111,7 +111,8 @@ class Selection:
 def _label(given: Any, name: str, known: Iterable[Label]) -> Label:
     """The label that is meant: itself, or the only one that is written like a text."""
     listed = list(dict.fromkeys(known))
-    written = [label for label in listed if (str(label) if isinstance(given, str) else label) == given]
+    true = isinstance(given, bool | np.bool_)  # which equals 1
+    written = [label for label in listed if (str(label) if isinstance(given, str) else label) == given and not true]
     if len(written) > 1:
         raise ValueError(f"{name!r} has several labels that are written as {given!r}: {shown(written)}")
     if not written:
@@ -172,6 +173,8 @@ class Rows:
     def _query(self, selection: Selection) -> Query:
         """The sums of the selected cells, one a row."""
         cells = np.flatnonzero(selection.mask(self.frame))
+        if self.table.release.about == "statistics" and len(np.unique(self.part.row_of_cell[cells])) < len(cells):
+            raise ValueError(f"the release is of statistics, which do not add up, and {selection} is several of them")
         if len(cells) == self.frame.size and len(self.places) == self.part.rows:
             return Query(self.frame, (self.part,))
         entries = np.ones(len(cells), dtype=np.int64), (self.part.row_of_cell[cells], cells)

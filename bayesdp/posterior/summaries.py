@@ -19,7 +19,7 @@ from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import determined_answers, implied_answers
-from bayesdp.posterior.derived import Derived, called, summarised
+from bayesdp.posterior.derived import Derived, all_converged, called, summarised
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, Summary, flat, summarise_draws
 from bayesdp.queries import Query, SumPart
 from bayesdp.queries.query import checked_query
@@ -207,7 +207,7 @@ def summary(
         Probability of the equal-tailed intervals.
     columns : bool, default False
         Labels in columns of their own (``part``, and one for each dimension), in place of the index: what maps and other programs
-        join by.
+        join by. Those of a dimension that is named as a column of numbers are in ``status (label)`` and the like.
 
     Returns
     -------
@@ -227,9 +227,10 @@ def summary(
         Of a mapping there is no ``published``; ``mcse`` is the Monte Carlo error of the mean, ``undefined`` the number of draws
         without a value (a denominator of 0), which the other columns leave out and ``status`` tells of; ``exact`` is real (Float64).
         Of probabilities (functions may return True and False) ``mean`` is the probability, and there is no interval; of one that is 0
-        or 1 in all draws, ``mcse`` is that of half an effective draw more.
+        or 1 in all draws, ``mcse`` is that of half an effective draw (of functions: half a draw) more.
 
-        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged``, ``message`` and, of a mapping, ``notes``.
+        ``.attrs`` has ``prob``, ``interval``, ``chains``, ``draws``, ``converged`` (of all posteriors that it is made from),
+        ``message`` and, of a mapping, ``notes``.
 
     Raises
     ------
@@ -289,7 +290,7 @@ def summary(
         "interval": "equal-tailed",
         "chains": model.chains,
         "draws": int(sizes["draw"]),
-        "converged": model.converged,
+        "converged": all_converged(model.converged, *(part.attrs.get("converged", True) for part in parts)),
         "message": model.message,
         **({"notes": notes} if isinstance(var, Mapping) else {}),
     }
@@ -306,8 +307,10 @@ def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, not
         raise ValueError(f"{name!r}: {error}") from error
     numbers, told = summarised(name, drawn, level)
     notes += [note for note in dict.fromkeys(told) if note not in notes]
-    alone = drawn.labels["event"] if list(drawn.labels) == ["event"] else None  # it names itself
-    return _framed(name, drawn.labels, alone, numbers)
+    alone = drawn.labels["event"] if drawn.event and list(drawn.labels) == ["event"] else None  # it names itself
+    found = _framed(name, drawn.labels, alone, numbers)
+    found.attrs["converged"] = drawn.converged
+    return found
 
 
 def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.DataFrame:
@@ -315,8 +318,7 @@ def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.
     found = [pd.DataFrame(own, dtype=object) if own else pd.DataFrame(index=[0]) for own in labels]
     each = pd.concat(found, ignore_index=True).astype(object)
     each = each.where(each.notna(), None).infer_objects()
-    if taken := [dim for dim in each if dim in ("part", *table.columns)]:
-        raise ValueError(f"labels and numbers would have columns of one name, {shown(taken)}: rename the dimension")
+    each.columns = pd.Index([f"{dim} (label)" if dim in ("part", *table.columns) else dim for dim in each])
     each.insert(0, "part", table.index.get_level_values("part"))
     return pd.concat([each, table.reset_index(drop=True)], axis=1)
 

@@ -5,13 +5,15 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import bayesdp as bdp
 from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
 from tests.docs.test_how_to import GUIDES, commands
-from tests.posterior.test_derived import TOTALS, posterior, release
+from tests.posterior.test_derived import TOTALS, diagnosed, of_two_tables, posterior, release
 
 
 @pytest.fixture
@@ -84,10 +86,46 @@ def test_changes_since_another_posterior_or_table(summary, run):
         "two posteriors of independent releases: each chain of one is paired with the next chain of the other"
         in result.out
     )
+    fiber = enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)
+    posterior(release(2.0), fiber, name="counts").to_netcdf("counts.nc", engine="h5netcdf")
+    result = summary("--change", "counts.nc", "--sum", "sex=women")
+    assert (result.status, "change: table x since table counts" in result.out) == (0, True)
     failed(summary("--change", "posterior.nc"), "both posteriors are of one release")
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")
     failed(run("summary", "other.nc", "--change", "noisy.csv"), "no netCDF-4 file")
+
+
+def test_labels_that_are_named_as_columns(run):
+    frame = bdp.Frame.of({"status": ["well", "ill"], "mean": ["low", "high"]})
+    measured = bdp.Measured(bdp.Identity(frame), [[1, 2], [3, 4]], bdp.noise.DiscreteGaussian(2.0))
+    own = posterior(bdp.Release.from_published(frame, [measured]), np.arange(40).reshape(10, 2, 2))
+    own.to_netcdf("odd.nc", engine="h5netcdf")
+    result = run("summary", "odd.nc", "--by", "status*mean", "--share", "status=ill")
+    assert result.status == 0, result.err
+    head, *rows = block(result.out, "share of status=ill by status*mean")
+    assert head[:5] == "status (label) mean (label) mean".split()
+    assert [row[:2] for row in rows] == [["ill", "low"], ["ill", "high"]]
+
+
+def test_a_change_since_a_table_names_both(run):
+    of_two_tables(enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)).to_netcdf("both.nc", engine="h5netcdf")
+    for table, later in (("x", "y"), ("y", "x")):
+        failed(
+            run("summary", "both.nc", "--change", f"table:{table}"),
+            f"needs --var, the table that has changed since: bayesdp summary both.nc --var {later} --change table:{table}",
+        )
+        result = run("summary", "both.nc", "--var", later, "--change", f"table:{table}", "--sum", "sex=women")
+        assert (result.status, f"\nchange: table {later} since table {table}\n" in result.out + "\n") == (0, True)
+
+
+def test_a_change_since_what_did_not_converge_has_the_exit_status_of_it(summary):
+    fiber = enumerate_fiber(release().fiber, 1000).reshape(-1, 3, 2)
+    diagnosed(posterior(release(2.0), fiber), 0).to_netcdf("poor.nc", engine="h5netcdf")
+    for form in ("table", "csv", "json"):
+        result = summary("--share", "sex=women", "--change", "poor.nc", "--format", form)
+        assert (result.status, "The posterior that --change names did not converge" in result.err) == (3, True)
+        assert "did not converge: R-hat up to 1.9" in (result.err if form == "csv" else result.out)
 
 
 def test_wrong_options_are_one_line(summary):
@@ -98,6 +136,7 @@ def test_wrong_options_are_one_line(summary):
         (("--share", "sex=women", "--share", "sex=women"), "a quantity is asked for twice"),
         (("--ratio", "sex=women"), "--ratio is written as 'A / B'"),
         (("--probability", "sex=women"), "a comparison has one of >="),
+        (("--top", "0"), "--top and --ascending are about --rank DIM"),
         (("--top", "3"), "--top and --ascending are about --rank DIM"),
         (
             ("--rank", "county", "--top", "9"),

@@ -1,5 +1,6 @@
 """Derived quantities, on posteriors whose draws are all tables of an enumerated fiber, so that every number is known."""
 
+import dataclasses
 from fractions import Fraction
 from itertools import product
 
@@ -59,6 +60,7 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
             "least": D.total("sex=women", by="county").rank("county", ascending=True),
             "top": D.total("sex=women", by="county").top(2, "county"),
             "of ratios": D.ratio("sex=women", "sex=men", by="county").rank("county"),
+            "top ratios": D.ratio("sex=women", "sex=men", by="county").top(2, "county"),
             "by sex": D.total(by="county*sex").top(1, "county"),
         },
         prob=0.9,
@@ -119,6 +121,13 @@ def test_sums_shares_ratios_probabilities_and_ranks_are_those_of_all_tables(tree
         ]
         row = found.loc["of ratios"].iloc[i]
         assert (row["mean"], row["undefined"]) == (pytest.approx(mean(own_ranks)), 12 * (n - len(own_ranks)))
+    for i in range(3):  # without a ratio a county is not in the top
+        others = [[own if own is not None else Fraction(-1 - j) for j, own in enumerate(row)] for row in ratios]
+        wanted = mean(in_top(o, 2)[i] if own[i] is not None else 0 for o, own in zip(others, ratios, strict=True))
+        assert found.loc["top ratios", ["mean", "undefined"]].iloc[i].tolist() == [pytest.approx(wanted), 0]
+    held = mean(min(2, sum(own is not None for own in row)) for row in ratios)
+    assert found.loc["top ratios", "mean"].sum() == pytest.approx(held)
+    assert held < 2
     for j, sex in enumerate(TABLE["sex"]):  # ranked among those of the same sex
         names = [f"county={county}, sex={sex}" for county in TABLE["county"]]
         wanted = [mean(in_top([row[j] for row in table], 1)[i] for table in tables) for i in range(3)]
@@ -192,6 +201,26 @@ def test_draws_without_a_value_are_left_out_and_count_for_nothing():
     assert told[["mean", "eti95_lower", "mcse", "ess_bulk"]].isna().all()
 
 
+def test_the_error_of_a_probability_that_was_0_in_the_draws_that_have_a_value_is_of_these():
+    tables = np.ones((4000, 3, 2), dtype=int)
+    tables[..., 0] = np.random.default_rng(2).poisson(50.0, (4000, 3))
+    tables[20:, 2] = 0  # in Lake somebody lives in 20 draws alone
+    found = bdp.summary(
+        posterior(release(totals=None), tables, times=1),
+        {
+            "never": D.ratio("sex=women", "sex=men", by="county").exceeds(1e6),
+            "own": lambda x: (x.sel(sex="women") > 1e6).any("county"),
+        },
+    )
+    cook, lake = (
+        found.loc[("never", f"county={county}, event=sex=women / sex=men > 1000000")] for county in ("Cook", "Lake")
+    )
+    assert (cook["undefined"], lake["undefined"]) == (0, 3980)
+    for row, draws in ((cook, 4000), (lake, 20), (found.loc[("own", "")], 4000)):
+        assert row["mcse"] == pytest.approx(np.sqrt((draws + 0.5) * 0.5) / (draws + 1) ** 1.5, rel=0.15)
+    assert np.isnan(found.loc[("own", ""), "ess_bulk"])
+
+
 def test_what_follows_from_exact_values_is_exact_and_what_never_happened_may_happen(tree):
     found = bdp.summary(
         tree,
@@ -254,6 +283,11 @@ def test_changes_between_independent_posteriors(tree, fiber):
         missing = found.loc["relative", "undefined"].iloc[i]
         assert missing == (tree["posterior"]["x"].values[..., i, 0] == 0).sum()
     assert any("each chain of one is paired with the next chain of the other" in note for note in found.attrs["notes"])
+    renamed = posterior(release(2.0), fiber, name="counts")  # its only table
+    told = bdp.summary(tree, {"c": D.share("sex=women", by="county", table="x").change(renamed)})
+    assert (len(told), "change: table x since table counts" in told.attrs["notes"]) == (3, True)
+    for own in (release(2.0, totals=None), dataclasses.replace(release(), measurements=())):  # other values; none
+        assert len(bdp.summary(tree, {"c": share.change(posterior(own, fiber))})) == 3
     short = posterior(release(2.0), fiber, chains=2, times=4)
     told = bdp.summary(tree, {"change": D.total("sex=women").change(short)})
     assert "2 chains and 96 draws of each were taken" in told.attrs["notes"][0]
@@ -266,6 +300,8 @@ def test_changes_between_independent_posteriors(tree, fiber):
     third = posterior(release(2.0, [3, 2, 3], {"county": ["Adams", "Cook", "Will"], "sex": ["women", "men"]}), fiber)
     for given, words in (
         (tree, "both posteriors are of one release"),
+        (posterior(release(totals=None), fiber), "or of one measurement"),
+        (posterior(release(frame={own: TABLE[own] for own in ("county", "sex")}), fiber), "or of one measurement"),
         (third, "other labels of county: .*'Lake'.*'Will'"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -279,23 +315,83 @@ def test_changes_between_independent_posteriors(tree, fiber):
         share.change(3)
 
 
-def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
+def diagnosed(tree, converged, message="R-hat up to 1.9"):
+    tree["diagnostics"] = xr.DataTree(xr.Dataset(attrs={"converged": converged, "message": message}))
+    return tree
+
+
+def test_a_change_since_what_did_not_converge_or_was_simulated_is_told(tree, fiber):
+    share, own = D.share("sex=women", by="county"), release(2.0)
+    before = posterior(dataclasses.replace(own, simulated=True), fiber)
+    women = D.total("sex=women", by="county")
+    for now, then, both in ((1, 1, True), (1, 0, False), (0, 1, False), (1, None, None), (None, 0, False)):
+        for each, verdict in ((tree, now), (before, then)):
+            each.children.get("diagnostics", xr.DataTree()).attrs.clear()
+            diagnosed(each, verdict) if verdict is not None else None
+        for quantity in (share.change(before), share.change(before).exceeds(0), women.exceeds(women.change(before)),
+                         share.change(before).rank("county")):  # fmt: skip
+            found = bdp.summary(tree, {"women": women, "c": quantity})
+            assert found.attrs["converged"] is both
+            notes = found.attrs["notes"]
+            assert ("the posterior that it is compared with did not converge: R-hat up to 1.9" in notes) == (then == 0)
+            assert any("that it is compared with is simulated" in note for note in notes)
+    assert bdp.summary(tree, {"women": women}).attrs["converged"] is None
+
+
+def of_two_tables(fiber):
+    """A posterior of x and y, which are equal in each draw."""
     x = posterior(release(), fiber)["posterior"]["x"]
     groups = {
         "posterior": xr.Dataset({"x": x, "y": x}), "release": release().to_dataset(), "fiber": xr.Dataset(attrs={"variable": "x"}),
         "release_y": release(3.0).to_dataset(), "fiber_y": xr.Dataset(attrs={"variable": "y"}),
     }  # fmt: skip
-    both = xr.DataTree.from_dict(groups)
+    return xr.DataTree.from_dict(groups)
+
+
+def test_two_tables_of_one_posterior_keep_their_draws_together(fiber):
+    both = of_two_tables(fiber)
     women = D.total("sex=women", by="county", table="y")
     found = bdp.summary(both, {"change": women.change("x"), "y": women})
     assert found.loc["change", "sd"].tolist() == [0.0] * 3  # they move together
-    assert not found.attrs["notes"]
+    assert found.attrs["notes"] == ["change: table y since table x"]
     for name, words in (
         ("y", "another table than 'y' itself"),
         ("z", "there is no table 'z' in the posterior; there are 'x', 'y'"),
     ):
         with pytest.raises(ValueError, match=words):
             bdp.summary(both, {"change": women.change(name)})
+
+
+def test_changes_that_differ_by_rounding_errors_alone_are_equal():
+    counties = {"county": ["Adams", "Cook", "Lake", "Will"], "sex": ["women", "men"]}
+    own, then = release(1.0, None, counties), release(2.0, None, counties)
+    # Shares of 1/10 and 3/10, and of 4/10 and 6/10: 0.3 - 0.1 and 0.6 - 0.4 are not equal in floating point; nobody in Will.
+    now, before = (np.array([[[a, 10 - a], [b, 10 - b], [c, 10 - c], [0, 0]]]) for a, b, c in ((3, 6, 2), (1, 4, 1)))
+    assert 0.3 - 0.1 != 0.6 - 0.4 != 0.2
+    share = D.share("sex=women", by="county")
+    change, few = share.change(posterior(then, before)), D.share("sex=women").change(posterior(then, before))
+    each = {
+        name: D.ratio(f"county={name}*sex=women", f"county={name}").change(posterior(then, before))
+        for name in ("Adams", "Cook")
+    }
+    found = bdp.summary(
+        posterior(own, now),
+        {
+            "rank": change.rank("county"),
+            "top": change.top(1, "county"),
+            "more": each["Adams"].exceeds(each["Cook"]),
+            "number": each["Cook"].exceeds(0.2),
+            "all": few.exceeds(0.0),
+        },
+    )
+    assert found.loc["rank", "mean"].tolist()[:3] == [1.5, 1.5, 3.0]
+    assert found.loc["rank", "undefined"].tolist() == [0, 0, 0, 12]
+    short = posterior(release(3.0, None, counties), now, chains=2, times=4)
+    again = bdp.summary(posterior(own, now), {"rank": change.change(short).rank("county")})
+    assert again["mean"].tolist()[:3] == [2.0] * 3
+    assert found.loc["top", "mean"].tolist() == [0.5, 0.5, 0.0, 0.0]
+    assert found.loc["more", "mean"].tolist() == found.loc["number", "mean"].tolist() == [0.0, 1.0]
+    assert found.loc["all", "mean"].tolist() == [1.0, 0.0]
 
 
 def test_cells_are_named_by_labels_of_any_kind():
@@ -324,6 +420,8 @@ def test_cells_are_named_by_labels_of_any_kind():
         ('kind="60+', "a quote misplaced"),
         ({"year": 2021}, "'year' has no label 2021; it has 2019, 2020"),
         ({"year": []}, "must be named"),
+        ({"my dim": True}, "'my dim' has no label True; it has '1', 1"),
+        ({"my dim": [np.True_]}, "'my dim' has no label"),
     ):
         with pytest.raises(ValueError, match=words):
             Selection.of(given).mask(frame)
@@ -331,6 +429,22 @@ def test_cells_are_named_by_labels_of_any_kind():
         Selection.of("state=IN*county=Cook").mask(bdp.Frame.of(TABLE))
     with pytest.raises(TypeError, match="cells must be a text"):
         Selection.of(3)
+
+
+def test_statistics_do_not_add_up():
+    frame = bdp.Frame.of({"of": ["mean", "median"], "sex": ["women", "men"]})
+    measured = bdp.Measured(bdp.Identity(frame), np.ones((2, 2)), bdp.noise.Gaussian(1.0))
+    own = bdp.Release.from_published(frame, [measured], about="statistics")
+    tree = posterior(own, np.arange(40.0).reshape(10, 2, 2), times=12)
+    tree["statistics"] = xr.DataTree(xr.Dataset(attrs={"variable": "x"}))
+    gap = D.total("of=mean*sex=women - of=mean*sex=men")
+    found = bdp.summary(
+        tree, {"each": D.total(by="of*sex"), "gap": gap, "sex": D.total("of=mean", by="sex").rank("sex")}
+    )
+    assert found["mean"].tolist() == [18.0, 19.0, 20.0, 21.0, -1.0, 2.0, 1.0]
+    for several in (D.total(), D.total("of=mean"), D.total(by="sex"), D.share("of=mean*sex=women")):
+        with pytest.raises(ValueError, match=r"of statistics, which do not add up, and .* is several of them"):
+            bdp.summary(tree, {"q": several})
 
 
 def test_rows_that_are_left_out_and_what_is_refused(tree):
@@ -353,6 +467,8 @@ def test_rows_that_are_left_out_and_what_is_refused(tree):
         ),
         (D.total(by="county").exceeds(2).rank("county"), "it is a probability"),
         (D.total(by="county").exceeds(D.total(by="sex")), "both sides of total > total need the same rows"),
+        (D.probability("sex=women > 3").change("y"), "'q': probability of sex=women > 3 has no change"),
+        (D.total(by="county").top(1, "county").change(tree), "top 1 of county by total has no change"),
         (D.total(table="y"), "there is no table 'y' in the posterior; there are 'x'"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -440,8 +556,25 @@ def test_label_columns_in_the_place_of_the_index(tree):
     own = bdp.Release.from_published(
         taken, [bdp.Measured(bdp.Identity(taken), [1, 2], bdp.noise.DiscreteGaussian(2.0))]
     )
-    with pytest.raises(ValueError, match="columns of one name, 'mean'"):
-        bdp.summary(posterior(own, np.arange(20).reshape(10, 2)), columns=True)
+    every = bdp.summary(posterior(own, np.arange(20).reshape(10, 2)), "x", columns=True)
+    assert every["mean (label)"].tolist() == ["a", "b"]
+    assert every["mean"].tolist() == [9.0, 10.0]
+
+
+def test_a_dimension_that_is_called_event():
+    frame = bdp.Frame.of({"event": ["fair", "concert"], "sex": ["women", "men"]})
+    own = bdp.Release.from_published(
+        frame, [bdp.Measured(bdp.Identity(frame), np.ones((2, 2)), bdp.noise.DiscreteGaussian(2.0))]
+    )
+    tree = posterior(own, np.arange(40).reshape(10, 2, 2))
+    found = bdp.summary(tree, {"t": D.total(by="event"), "more": D.probability("event=fair > event=concert")})
+    assert found.index.get_level_values("label").tolist()[:3] == [
+        "event=fair",
+        "event=concert",
+        "event=fair > event=concert",
+    ]
+    with pytest.raises(ValueError, match="have the label 'event', what is compared"):
+        bdp.summary(tree, {"p": D.probability("sex=women > sex=men", by="event")})
 
 
 @pytest.fixture(scope="module")

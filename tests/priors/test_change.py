@@ -1,5 +1,7 @@
 """Two tables of the same cells at two times: the formula, the posterior against importance sampling, the command line."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -85,6 +87,12 @@ test_what_is_refused = refused(
     (lambda: build_change(BEFORE, cells(labels="abc")), "only in after: 'c'"),
     (lambda: build_change(cells(labels="abc"), BEFORE), "only in before: 'c'"),
     (lambda: build_change(BEFORE, cells("area")), "must have the dimensions of before"),
+    (
+        lambda: build_change(cells("level"), cells("level")),
+        "a dimension is called 'level', as a variable of this model",
+    ),
+    (lambda: build_change(AFTER, AFTER), "after has a measurement of before"),
+    (lambda: build_change(AFTER, dataclasses.replace(AFTER, exact=())), "after has a measurement of before"),
     (lambda: build_change(BEFORE, AFTER, slope=1.0), "no hyperparameter 'slope'"),
     (lambda: build_change(BEFORE, AFTER, scatter=0.0), "scatter"),
     error=ValueError,
