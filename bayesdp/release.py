@@ -93,9 +93,13 @@ def _with_groups(frame: Frame, others: Iterable[Frame]) -> Frame:
 
 
 def share_noise(one: Release, other: Release) -> bool:
-    """Whether a measurement of one is also one of the other: the same sums, law and published values; groups may differ."""
+    """Whether a measurement of one is also one of the other: the same sums, law and five or more different published values."""
+    # Fewer may agree by chance, and then nobody could go on. Groups may differ.
     return one.frame.same_cells(other.frame) and any(
-        np.array_equal(own.values, its.values) and own.law == its.law and not (own.query.matrix != its.query.matrix).nnz
+        np.array_equal(own.values, its.values)
+        and np.unique(own.values).size >= 5
+        and own.law == its.law
+        and not (own.query.matrix != its.query.matrix).nnz
         for own, its in product(one.measurements, other.measurements)
     )
 

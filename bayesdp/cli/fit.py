@@ -103,10 +103,10 @@ def run(args: argparse.Namespace) -> int:
     release = None if args.change else read_releases(args.release)
     log_safely()
     warn_of_open_caches("fit")
-    if args.cell_by_cell and release is not None:
+    if args.cell_by_cell:
         return _by_cell(release, args)
     model, prior = _of_two_times(args) if release is None else _model(release, args)
-    if release is not None and not args.no_memory_check:
+    if not args.no_memory_check:
         try:
             check_memory(model, {"draws": args.draws, "tune": args.tune, "chains": args.chains}, "")
         except MemoryError as error:
@@ -222,7 +222,7 @@ def _not_by_cell(args: argparse.Namespace) -> str:
     return "a posterior cell by cell is computed anew, in seconds: leave out --resume" if args.resume else ""
 
 
-def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int:
+def _by_cell(release: Release | None, args: argparse.Namespace, short: str = "") -> int:
     """Compute the posterior cell by cell and save it: as was asked for, or where draws do not fit into memory (`short`)."""
     from bayesdp.hierarchies.priors import FixedNegativeBinomial
     from bayesdp.inference import remove_journal
@@ -233,7 +233,7 @@ def _by_cell(release: Release, args: argparse.Namespace, short: str = "") -> int
     from bayesdp.streaming import fit_cells
 
     try:
-        if why := _not_by_cell(args):
+        if (why := _not_by_cell(args)) or release is None:
             raise ValueError(f"{why}. {LARGE_TABLES}")
         hyper = PRIORS["independent"].parsed(pairs(args.hyper, "--hyper"))
         known = PRIORS["independent"].checked(hyper)

@@ -20,6 +20,8 @@ def files(run):
     """A release of noisy cells, and one with an exact total, in the folder of the test."""
     bdp.Release.from_published(TABLE, [NOISY]).to_netcdf("cells.nc")
     bdp.Release.from_published(TABLE, [NOISY], [bdp.Exact(bdp.Totals(TABLE), 70)]).to_netcdf("exact.nc")
+    later = bdp.Measured(NOISY.query, NOISY.values + 1, NOISY.law)
+    bdp.Release.from_published(TABLE, [later]).to_netcdf("later.nc")
     return run
 
 
@@ -62,6 +64,7 @@ def test_used_where_draws_do_not_fit_and_said_so(files, monkeypatch):
         (("exact.nc",), "grand total is exact, which ties cells together"),
         (("cells.nc", "--prior", "log-linear"), "only the prior 'independent' has a posterior cell by cell"),
         (("cells.nc", "--resume"), "leave out --resume"),
+        (("cells.nc", "later.nc", "--change"), "and --change was given"),
     ):
         refused = files("fit", *options, "-o", "y.nc")
         failed(refused)

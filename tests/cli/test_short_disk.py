@@ -12,7 +12,7 @@ import xarray as xr
 import bayesdp as bdp
 from bayesdp.calibration.runs import Journal
 from bayesdp.cli import calibrate, fit
-from bayesdp.inference import sampling
+from bayesdp.inference import memory, sampling
 from bayesdp.report import page as pages
 from tests.cli.conftest import IMPORT, RELEASE
 from tests.test_caches import files_of_at_most
@@ -45,6 +45,7 @@ def made_up(released, tmp_path, monkeypatch):
         (fit, "_asked", lambda model, args: {}),
         (fit, "_add_prior_draws", lambda tree, model, seed, stop: True),
         (fit, "_model", lambda release, args: (nullcontext(), "made up")),
+        (memory, "check_memory", lambda model, given, remedy: None),
         (fit, "journal_of", lambda model, args: nullcontext({})),
         (sampling, "diagnosed", lambda run, given, stop, told: run.tree),
         (calibrate, "_calibrated", calibrated),

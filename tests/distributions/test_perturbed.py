@@ -135,7 +135,7 @@ test_what_is_refused = refused(
     (lambda: distributions.RandomRounding.dist(2, 1), "base must be a whole number from 2"),
     (lambda: counts_of(pm.Gamma.dist(2.0, 0.5), "random-rounding"), "whole numbers, under the law 'random-rounding'"),
     (lambda: Censored.dist(3, noise.Tulap), "law must be a type of noise law with a scale and tails"),
-    (lambda: Censored.dist(3, noise.DiscreteLaplace(2.0), b=2.0), "law must be a type of noise law with a scale"),
+    (lambda: Censored.dist(3, noise.DiscreteLaplace(2.0), b=2.0), "b is given twice"),
     (lambda: Censored.dist(3, noise.DiscreteLaplace), "b of the law 'discrete-laplace' is missing"),
     (lambda: Censored.dist(3, noise.DiscreteLaplace, 5, 4, b=2.0), "below must be at most above"),
     (lambda: Censored.dist(3, noise.DiscreteLaplace, 2.5, b=2.0), "below must be a whole number"),

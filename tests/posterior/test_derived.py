@@ -22,7 +22,8 @@ TOTALS = [3, 2, 3]
 
 def release(noisy=1.0, totals=TOTALS, frame=None):
     frame = bdp.Frame.of(TABLE if frame is None else frame)
-    measured = bdp.Measured(bdp.Identity(frame), np.full(frame.shape, noisy), bdp.noise.DiscreteGaussian(2.0))
+    numbers = noisy + np.arange(np.prod(frame.shape)).reshape(frame.shape)
+    measured = bdp.Measured(bdp.Identity(frame), numbers, bdp.noise.DiscreteGaussian(2.0))
     exact = [bdp.Exact(bdp.Margins(frame, ["county"]), totals)] if totals else []
     return bdp.Release.from_published(frame, [measured], exact)
 
