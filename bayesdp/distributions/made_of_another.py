@@ -201,10 +201,11 @@ register_distribution(noise.Rounded, Rounded)
 
 @_logprob.register(RoundedRV)
 def _rounded_logp(op: RoundedRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, **_: Any) -> Any:
+    kind: Any = op.inner
     steps, known = steps_of(pt, pt.cast(values[0], "float64"), op.base)
     off = pt.abs(steps * op.base - pt.cast(mu, "float64"))
-    found = pt.switch(known, log_cell(op.inner, pt, off, 0.5 * op.base, width), -np.inf)
-    return check_parameters(found, width > 0, msg=f"{op.inner.scale_name} > 0")  # type: ignore[attr-defined]
+    found = pt.switch(known, log_cell(kind, pt, off, 0.5 * op.base, width), -np.inf)
+    return check_parameters(found, width > 0, msg=f"{kind.scale_name} > 0")
 
 
 @_support_point.register(RoundedRV)
