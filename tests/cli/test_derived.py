@@ -13,7 +13,8 @@ from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
 from tests.docs.test_how_to import GUIDES, commands
-from tests.posterior.test_derived import TOTALS, diagnosed, of_two_tables, posterior, release
+from tests.posterior.conftest import TOTALS, posterior, release
+from tests.posterior.test_changes import diagnosed, of_two_tables
 
 
 @pytest.fixture
