@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesdp.datasets import read_nmf, synthetic_spine, write_synthetic_nmf
+from bayesdp.datasets.nmf import layout
+from bayesdp.storage.guarded import in_child
 from tests.datasets import nmf_files
 from tests.datasets.nmf_files import VERMONT, file_of, minimal, reasons, rewrite, row, total_row, truth_of, write_rows
 from tests.refusals import refused
@@ -284,6 +286,12 @@ def of_total(column, value):
     return replace(column, lambda own: own["query_name"] + own["geocode"][-4:] == "total_dpq0001", lambda _: value)
 
 
+def replace_first(table, value):
+    """Put a value into the first row."""
+    column = pa.chunked_array([value, table["value"].slice(1).combine_chunks().cast(value.type)])
+    return table.set_column(table.column_names.index("value"), "value", column)
+
+
 FLOATS = replace("value", lambda _: True, lambda own: [float(v) for v in own], pa.list_(pa.float64()))
 A_ROW = r"geocode 05010001000\d, \w+_dpq.*"
 
@@ -317,6 +325,32 @@ def test_a_file_that_is_damaged(root):
         file_of(root).write_bytes(damaged)
         with pytest.raises(ValueError, match=f"{PART}: .*{'' if len(damaged) == len(data) else 'cut short'}"):
             read_nmf(root, "50", levels=LEVELS)
+
+
+@pytest.mark.parametrize(("small", "children"), [(2**20, 1 + 1), (1, 2 + 2)])
+def test_small_files_are_read_by_one_process_and_others_each_by_its_own(root, monkeypatch, small, children):
+    """Two files: rows are found and then read, those of a file where a number is missing that was not asked for by themselves."""
+    expected = read_nmf(root, "50", ["total", "hispanic"], levels=LEVELS)
+    rewrite(file_of(root), replace("value", lambda own: own["query_name"] == "hhgq_dpq", lambda _: None))
+    started = []
+    monkeypatch.setattr(layout, "in_child", lambda read, *given: started.append(given) or in_child(read, *given))
+    monkeypatch.setattr(layout, "_SMALL", 2**20)
+    read_nmf(root, "50", ["total"], levels=["County"])
+    assert len(started) == 1
+    started.clear()
+    monkeypatch.setattr(layout, "_SMALL", small)
+    found = read_nmf(root, "50", ["total", "hispanic"], levels=LEVELS)
+    assert (found.release, found.unused) == (expected.release, expected.unused)
+    assert len(started) == children
+    with pytest.raises(ValueError, match=f"{PART}: geocode .*, hhgq_dpq: there is no value"):
+        read_nmf(root, "50", ["hhgq"], levels=LEVELS)
+
+
+def test_a_file_that_takes_too_much_is_named_where_others_are_read_with_it(root):
+    zeros = pa.array([[0] * 30_000_000], pa.list_(pa.int64()))
+    rewrite(file_of(root), lambda table: replace_first(table, zeros))
+    with pytest.raises(ValueError, match=f"^[^;]*{PART}: reading it takes more than"):
+        read_nmf(root, "50", levels=LEVELS)
 
 
 def signed(sign):

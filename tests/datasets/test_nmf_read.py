@@ -270,7 +270,7 @@ def test_variances_that_differ_between_geounits_and_queries_that_some_lack(tmp_p
 def test_memory_goes_with_what_is_read_and_not_with_the_file(tmp_path, monkeypatch):
     """1,000 rows of 2,016 numbers, 16 MB as they are read, of which a county has 10 here and there."""
     # In this process, where Arrow's memory is counted.
-    monkeypatch.setattr(layout, "_guarded", lambda read, file: read())
+    monkeypatch.setattr(layout, "_guarded", lambda read, files: read())
     blocks = np.random.default_rng(0).permutation(synthetic_spine("50", counties=100, blocks=10)).tolist()
     values = np.random.default_rng(1).integers(0, 2**40, (1000, 2016))
     given = "detailed_dpq", ("detailed",) * 4, [8, 2, 2, 63]

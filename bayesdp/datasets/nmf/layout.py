@@ -11,7 +11,9 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,8 @@ def parquet() -> tuple[Any, Any]:
 
 
 _KEYS = ("geocode", "query_name")
+_SMALL = 2**20
+"""Files of as many bytes together are read by one child process: to start one takes longer than to read them."""
 _KEY_ROWS = 65_536
 """Keys that are looked at together: a few megabytes."""
 _LONGEST_KEY = 500
@@ -212,6 +216,7 @@ class Place:
     groups: dict[int, list[tuple[int, str, str]]]  # row group -> rows of it: number, geocode and query
     columns: tuple[str, ...]  # all of the file
     rows: int  # how many the file has
+    read: tuple[Row, ...] | None = None  # the rows with their values, of a small file
 
     @property
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -234,8 +239,8 @@ class Row:
     sign: str | None
 
 
-def _guarded[T](read: Callable[[], T], file: Path) -> T:
-    """What a function reads from a parquet file, in a child process with limits; see `bayesdp.storage.guarded`."""
+def _guarded[T](read: Callable[[], T], files: Sequence[Path]) -> T:
+    """What a function reads from parquet files, in a child process with limits; see `bayesdp.storage.guarded`."""
     arrow, _ = parquet()
 
     def run() -> T:
@@ -243,7 +248,7 @@ def _guarded[T](read: Callable[[], T], file: Path) -> T:
             arrow.set_memory_pool(arrow.system_memory_pool())
         return read()
 
-    return in_child(run, file, Limits.of_rows(file.stat().st_size))
+    return in_child(run, files[0], Limits.of_rows(_bytes(files)))
 
 
 def _open(file: Path) -> Any:
@@ -272,12 +277,20 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
         raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
 
 
-def find_rows(file: Path, prefix: str) -> Place:
-    """The rows of a file whose geocode starts with `prefix`: keys are read, values are not."""
-    return _guarded(lambda: _find_rows(file, prefix), file)
+def find_rows(asked: Sequence[tuple[Path, str]], axes: Sequence[str]) -> Iterable[Place]:
+    """The rows of each file whose geocode starts with a prefix: keys are read, and values if the files are small together."""
+    if asked and _bytes(file for file, _ in asked) <= _SMALL:
+        with suppress(ValueError):
+            return _guarded(lambda: [_find_rows(*own, axes) for own in asked], [file for file, _ in asked])
+    # Each by itself: the limits are its own, and so is the name in a message.
+    return (_guarded(partial(_find_rows, *own, None), [own[0]]) for own in asked)
 
 
-def _find_rows(file: Path, prefix: str) -> Place:
+def _bytes(files: Iterable[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
+def _find_rows(file: Path, prefix: str, axes: Sequence[str] | None) -> Place:
     branch = branch_of(file)
     groups: dict[int, list[tuple[int, str, str]]] = {}
     with _open(file) as opened:
@@ -298,7 +311,12 @@ def _find_rows(file: Path, prefix: str) -> Place:
                 first += batch.num_rows
             if found:
                 groups[group] = found
-        return Place(file, groups, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+        place = Place(file, groups, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
+    if axes is None:
+        return place
+    with suppress(ValueError):  # of rows that nobody may have asked for
+        return replace(place, read=tuple(_read_rows(place, frozenset(name for _, name in place.keys), axes)))
+    return place
 
 
 def _distinct(column: Any, name: str, file: Path) -> tuple[list[str], list[int]]:
@@ -336,7 +354,9 @@ def _within(group: Any, prefix: str, file: Path, branch: str | None) -> bool:
 
 def read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> list[Row]:
     """The rows of a place that have one of these names, with their values."""
-    return _guarded(lambda: list(_read_rows(place, names, axes)), place.file)
+    if place.read is not None:
+        return [row for row in place.read if row.name in names]
+    return _guarded(lambda: list(_read_rows(place, names, axes)), [place.file])
 
 
 def _read_rows(place: Place, names: frozenset[str], axes: Sequence[str]) -> Iterator[Row]:

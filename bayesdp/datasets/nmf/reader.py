@@ -140,7 +140,7 @@ def read_nmf(
     if isinstance(queries, str):
         raise TypeError(f"queries must be a list of names, got the string {queries!r}")
     names = None if queries is None else list(queries)
-    found = find_geounits(folder, asked, geography)
+    found = find_geounits(folder, asked, geography, described.histogram.names)
     ledger = Ledger()
     _note_strangers(ledger, folder, described, found)
     spine = spine_of(folder, asked, found)

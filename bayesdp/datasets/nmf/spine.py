@@ -140,21 +140,25 @@ class Spine:
         return self.nodes[self.leaf]
 
 
-def find_geounits(folder: Folder, levels: Sequence[str], geography: str) -> Found:
+def find_geounits(folder: Folder, levels: Sequence[str], geography: str, axes: Sequence[str]) -> Found:
     """Find the rows of a geography at some levels; ValueError that says what there is where there are none, or it is not known."""
+    # `axes`: columns that say how rows cut the axes of the histogram.
     prefixes = prefixes_of(geography)
     found: Found = {level: {kind: [] for kind in KINDS} for level in levels}
     for level in levels:
         folder.strangers(level)
-    for level, prefix, kind in product(levels, prefixes, KINDS):
-        if level == "US" and prefix:
-            continue
-        for file in folder.files(level, kind, prefix):
-            place = find_rows(file, prefix)
-            for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
-                _check_form(file, level, geocode)
-            if place.groups or not place.rows:
-                found[level][kind].append(place)
+    asked = [
+        (level, kind, file, prefix)
+        for level, prefix, kind in product(levels, prefixes, KINDS)
+        if not (level == "US" and prefix)
+        for file in folder.files(level, kind, prefix)
+    ]
+    places = find_rows([(file, prefix) for _, _, file, prefix in asked], axes)
+    for (level, kind, file, _), place in zip(asked, places, strict=True):
+        for geocode in dict.fromkeys(geocode for geocode, _ in place.keys):
+            _check_form(file, level, geocode)
+        if place.groups or not place.rows:
+            found[level][kind].append(place)
     if not any(place.groups for own in found.values() for places in own.values() for place in places):
         raise ValueError(_not_there(folder, levels, geography, prefixes))
     return found
@@ -187,8 +191,8 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
     for level in levels:
         if level in ("US", "State"):
             continue
-        places = (find_rows(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own))
-        near = sorted({geocode for place in places for geocode, _ in place.keys})
+        files = [(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own)]
+        near = sorted({geocode for place in find_rows(files, ()) for geocode, _ in place.keys})
         same = any(len(geocode) == len(geography) for geocode in near)
         if near and (same or not told):
             codes = [f"{geocode} ({county_code(geocode)})" if level == "County" else geocode for geocode in near[:8]]
