@@ -1,7 +1,5 @@
 """``python -m bayesdp``: the command line."""
 
-from __future__ import annotations
-
 import sys
 
 from bayesdp.cli import main

@@ -1,7 +1,5 @@
 """Kinds of arrays, as annotations name them."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """Simulation-based calibration of models with releases: ranks, coverage, and many fits on one machine or a cluster."""
 
-from __future__ import annotations
-
 from bayesdp.calibration.coverage import coverage
 from bayesdp.calibration.designs import Design, design
 from bayesdp.calibration.fits import Fits, fit_many

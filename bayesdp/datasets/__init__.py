@@ -9,8 +9,6 @@ disclosure avoidance system, which are post-processed and for comparison only. F
 with ``noise_json_of_`` make ``noise.json`` of what other libraries say of their noise.
 """
 
-from __future__ import annotations
-
 from bayesdp.datasets.census_files import (
     demonstration_errors,
     read_county_demonstration,

@@ -1,7 +1,5 @@
 """Fibers: tables of whole numbers that share what is published exactly, and the chains that move on them."""
 
-from __future__ import annotations
-
 from bayesdp.fibers.chain import Chain
 from bayesdp.fibers.fiber import ExactAnswers, Fiber, enumerate_fiber, nearest_table
 from bayesdp.fibers.target import Target

@@ -1,7 +1,5 @@
 """Hierarchies: tables of leaves by cells whose sums are published at every level of a tree of geography."""
 
-from __future__ import annotations
-
 from bayesdp.hierarchies.linear import LinearEstimate, gls
 from bayesdp.hierarchies.released import split
 

@@ -1,7 +1,5 @@
 """From a release to a posterior. Importing this package registers the step methods with PyMC."""
 
-from __future__ import annotations
-
 from bayesdp.distributions.confidential_counts import ConfidentialCounts, FlatCounts
 from bayesdp.inference.diagnostics import diagnose
 from bayesdp.inference.observed import releases_of

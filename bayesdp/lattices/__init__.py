@@ -5,8 +5,6 @@
 - noise on the lattice: `sample_noise`, and how it is drawn: `sampler_for`, `Sampler`.
 """
 
-from __future__ import annotations
-
 from bayesdp.fibers.moves.basis import integer_kernel, kernel_basis
 from bayesdp.fibers.moves.moves import Moves, moves_for
 from bayesdp.lattices.samplers import DEFAULT_SWEEPS, Sampler, sample_noise, sampler_for

@@ -1,7 +1,5 @@
 """What is published about a table: noisy answers with their law, and exact answers."""
 
-from __future__ import annotations
-
 from bayesdp.measurements.parts import SIGNS, Exact, Measured, held_back
 from bayesdp.measurements.suppression import suppressed, thresholded, top_coded
 from bayesdp.queries.query import described

@@ -30,8 +30,6 @@ needs (`integer_subspace`), any private mechanism made to keep the invariants, a
 telling anybody their counts (`subspace`).
 """
 
-from __future__ import annotations
-
 from bayesdp.mechanisms.base import AdditiveMechanism, Mechanism
 from bayesdp.mechanisms.bounded.statistic_release import StatisticRelease
 from bayesdp.mechanisms.bounded.statistics import (

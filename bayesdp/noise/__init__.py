@@ -26,8 +26,6 @@ A new law is a new module with a subclass of a family's base (`IntegerLaw`, `Rea
 `NoiseLaw`, imported here. What it says of itself to the rest of the package is in `NoiseLaw`, as a `KernelForm` and a `LossByLength`.
 """
 
-from __future__ import annotations
-
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.noise.base import KernelForm, LossByLength, NoiseLaw, exponential_loss, law_names, normal_loss
 from bayesdp.noise.bounded.base import BoundedLaw

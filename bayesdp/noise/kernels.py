@@ -4,8 +4,6 @@ The samplers of integers are shared by `bayesdp.noise` (loops over arrays) and b
 numba backend calls the scalar functions), so that both draw the same numbers from the same generator.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

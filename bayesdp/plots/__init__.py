@@ -25,8 +25,6 @@ Examples
 2
 """
 
-from __future__ import annotations
-
 from bayesdp.plots.cells import heatmaps, intervals, prior_predictive
 from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks, designs, law_comparison
 from bayesdp.plots.noise import noise_law, tradeoffs

@@ -6,8 +6,6 @@ interval and diagnostics, exact numbers as exact; `compare_laws` is what other l
 `check_posterior` compares what a posterior says with its draws and its releases.
 """
 
-from __future__ import annotations
-
 from bayesdp.posterior.derived import Derived
 from bayesdp.posterior.law_comparison import LawComparison, compare_laws
 from bayesdp.posterior.summaries import (

@@ -5,8 +5,6 @@ covers the identity, margins and totals, and never needs a matrix), and an expli
 (`MatrixPart`). `Identity`, `Margins`, `Totals` and `LinearQuery` are the names that users meet.
 """
 
-from __future__ import annotations
-
 from bayesdp.queries.parts import MatrixPart, SumPart, combined_answers, rows_of, shown_unit
 from bayesdp.queries.query import (
     CellNames,

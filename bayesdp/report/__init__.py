@@ -4,8 +4,6 @@ The page is self-contained: pictures and tables are in it, it loads nothing from
 from files, so everything that is not markup of ours is escaped (`bayesdp.report.html`).
 """
 
-from __future__ import annotations
-
 from bayesdp.report.page import calibration_report, report
 
 __all__ = ["calibration_report", "report"]

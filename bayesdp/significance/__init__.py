@@ -10,8 +10,6 @@
 - `binomial_test`: a proportion, from a noisy count.
 """
 
-from __future__ import annotations
-
 from bayesdp.significance._families import ConfidenceInterval
 from bayesdp.significance.binomial import BinomialResult, binomial_test
 from bayesdp.significance.independence import IndependenceResult, independence_test_from_releases

@@ -4,8 +4,6 @@ Reading never runs code from a file: no pickle, noise laws by registered names o
 followed, memory and time limited by the size of the file. Writing is atomic: a file is there in full, or as it was.
 """
 
-from __future__ import annotations
-
 from bayesdp.storage.atomic import check_output, replacing, write_bytes, write_text
 from bayesdp.storage.draws import compress_draws, netcdf_image, write_draws, write_draws_somewhere
 from bayesdp.storage.guarded import MAX_CELLS

@@ -1,7 +1,5 @@
 """Tables from users' files: CSV in long or wide form, netCDF, files of margins, and CSV files of statistical offices."""
 
-from __future__ import annotations
-
 from bayesdp._text import csv_label, label_of_csv
 from bayesdp.tables.margins import read_margins, read_noisy_margins
 from bayesdp.tables.office import STATUSES, OfficeTable

@@ -5,8 +5,6 @@
 - `published_codes` and `code_query` name sums of cells as the published tables do (``P1_003N``).
 """
 
-from __future__ import annotations
-
 from bayesdp.datasets.nmf.measurements import Unused
 from bayesdp.datasets.nmf.products import code_query, published_codes, sigma_squared
 from bayesdp.datasets.nmf.reader import MeasurementFile, read_nmf

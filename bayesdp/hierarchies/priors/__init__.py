@@ -5,8 +5,6 @@ waiting for rates that move a little at a time. What is left are hyperparameters
 drawn given the table.
 """
 
-from __future__ import annotations
-
 from bayesdp.hierarchies.priors.base import CellPrior, FixedNegativeBinomial, FixedPoisson, simulate_counts
 from bayesdp.hierarchies.priors.pooled import AreaAndCell, VaryingShares
 

@@ -5,8 +5,6 @@
 - noise with density proportional to ``exp(-epsilon ||v||)``: `sample_hull`, and how it is drawn: `choose_hull_sampler`.
 """
 
-from __future__ import annotations
-
 from bayesdp.lattices.polytopes.base import Hull, SymmetricHull
 from bayesdp.lattices.polytopes.samplers import DEFAULT_SWEEPS, choose_hull_sampler, sample_hull
 from bayesdp.lattices.polytopes.sensitivity import SensitivityHull, sensitivity_hull

@@ -1,7 +1,5 @@
 """Whether exact values agree with one another, and noisy tables with them and with the law of their noise."""
 
-from __future__ import annotations
-
 from bayesdp.measurements.consistency.exact import (
     FALSE_ALARMS,
     CountedOnceWarning,

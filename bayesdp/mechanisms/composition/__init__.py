@@ -1,7 +1,5 @@
 """What several releases of one table say together (`compose`), and whether their numbers fit their laws (`check_law`)."""
 
-from __future__ import annotations
-
 from bayesdp.mechanisms.composition._total import is_nested
 from bayesdp.mechanisms.composition.composing import (
     Composition,

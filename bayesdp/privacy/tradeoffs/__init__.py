@@ -4,8 +4,6 @@ The convention is that of Dong, Roth and Su (2022), "Gaussian differential priva
 method `increasing` is the convention of paper 003.
 """
 
-from __future__ import annotations
-
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp, tradeoff
 
