@@ -246,9 +246,8 @@ def design(
         tables = np.broadcast_to(confidential_counts(prior_or_table, frame).reshape(frame.shape), (count, *frame.shape))
     else:
         tables = inputs.drawn_tables(prior, frame, count, _seed(own_seed, 0))
-    inputs.answers(
-        asked, inputs.labelled(tables[:1][None], frame)
-    )  # what is wrong with a question shows before anything is fitted
+    # What is wrong with a question shows before anything is fitted.
+    inputs.answers(asked, inputs.labelled(tables[:1][None], frame))
     releases = {
         own.name: [
             own.release(inputs.labelled(table, frame), _rng(own_seed, k, number)) for number, table in enumerate(tables)

@@ -290,9 +290,8 @@ def in_python(op: Any, node: Any, **_: Any) -> tuple[Any, None]:
     """What PyTensor's numba backend calls for an Op: its `perform`, without PyTensor's warning about it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return generate_fallback_impl(
-            op, node
-        ), None  # no cache key: PyTensor is not to store a function that refers to this Op
+        # No cache key: PyTensor is not to store a function that refers to this Op.
+        return generate_fallback_impl(op, node), None
 
 
 class WithDerivatives(Op):

@@ -45,9 +45,8 @@ class LevelData:
     # Codes; precisions, shape (nodes,), 0 where a node has no answers, or one an answer where cells are groups of one axis; answers,
     # shape (nodes, sums of the first dimension, of the second, ...).
     queries: Sequence[tuple[Codes, Floats, Floats]]
-    exact: Sequence[
-        tuple[Codes, Floats]
-    ] = ()  # codes, and exact answers of the same shape; NaN at nodes that have none
+    # Codes, and exact answers of the same shape; NaN at nodes that have none.
+    exact: Sequence[tuple[Codes, Floats]] = ()
 
 
 @dataclass(frozen=True, eq=False)

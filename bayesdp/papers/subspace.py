@@ -167,9 +167,8 @@ def enclosing_ellipsoid(vectors: npt.ArrayLike, *, tolerance: float = 1e-3) -> F
     weights = np.full(count, 1.0 / count)
     for _ in range(_STEPS):
         shape = (white.T * weights) @ white
-        squares = np.sum(
-            (white @ np.linalg.inv(shape)) * white, axis=1
-        )  # all at most n at the optimum, and n where weights are
+        # All at most n at the optimum, and n where weights are.
+        squares = np.sum((white @ np.linalg.inv(shape)) * white, axis=1)
         far, near = np.argmax(squares), np.argmin(np.where(weights > 0.0, squares, np.inf))
         if squares[far] <= n * (1.0 + goal):
             return just_containing(root @ shape @ root.T, array)

@@ -76,9 +76,8 @@ class Family:
         def falls(x: int) -> bool:
             return odds * float(self.step(np.array(float(x)))) < 1.0
 
-        mode = self.low + bisect_left(
-            range(self.low, self.high), True, key=falls
-        )  # the first x from which the masses fall
+        # The first x from which the masses fall.
+        mode = self.low + bisect_left(range(self.low, self.high), True, key=falls)
         up = _outwards(self.high - mode, lambda k: odds * self.step(mode + k), negligible)
         down = _outwards(mode - self.low, lambda k: 1.0 / (odds * self.step(mode - 1.0 - k)), negligible)
         weights = np.concatenate([down[::-1], [1.0], up])

@@ -59,9 +59,8 @@ def replacing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Itera
             else:
                 _take_name(temporary, target)
             _confirm(target)
-        except (
-            OSError
-        ) as error:  # of the system: it names the file that the user asked for, not a temporary one or none
+        # Of the system: it names the file that the user asked for, not a temporary one or none.
+        except OSError as error:
             ours = error.filename is None or str(error.filename).startswith(hidden)
             if error.errno is None or not ours:
                 raise

@@ -60,9 +60,8 @@ class Above:
 
     def part_sums(self, tables: Ints) -> Ints:
         """What parts with these tables, by cells, add to the answers they count in, shape (parts, sums)."""
-        size = self.rows.shape[
-            1
-        ]  # by weights, which are exact below 2**53 and ten times as fast as `np.add.at` on two axes
+        # By weights, which are exact below 2**53 and ten times as fast as `np.add.at` on two axes.
+        size = self.rows.shape[1]
         place = (np.arange(len(tables))[:, None] * size + self.sum_of_cell).reshape(-1)
         sums = np.bincount(place, weights=tables.reshape(-1), minlength=len(tables) * size)
         return np.asarray(sums.astype(np.int64).reshape(-1, size))

@@ -369,9 +369,8 @@ def _looks_wide(file: CsvFile, totals: Totalled, dims: Sequence[str] | None, not
     }
     order = list(dims or ())
     order[:1] = [""] if order and file.header[0] == "" else order[:1]
-    if len(order) > 1 and get_close_matches(
-        order[-1], file.header, cutoff=0.75
-    ):  # a column, or a slip of the pen for one
+    # A column, or a slip of the pen for one.
+    if len(order) > 1 and get_close_matches(order[-1], file.header, cutoff=0.75):
         return False
     said = len(order) > 1 and {*order[:-1]} <= {*file.header}  # as in no long file
     places = [file.column(name) for name in order[:-1]] if said else list(range(text_columns(file)))

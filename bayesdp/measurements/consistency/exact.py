@@ -311,9 +311,8 @@ def unseen_tables(frame: Frame, exact: Iterable[Exact], known: Mask | None = Non
     cells = np.zeros(frame.size, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_).reshape(-1)
     parts = list(dict.fromkeys(part for part, _ in equalities(exact)))
     for part in [part for part in parts if isinstance(part, MatrixPart)]:
-        alone = (
-            np.diff(part.matrix.indptr) == 1
-        )  # what only says what single cells are leaves the structure of sums as it is
+        # What only says what single cells are leaves the structure of sums as it is.
+        alone = np.diff(part.matrix.indptr) == 1
         cells[part.matrix[np.flatnonzero(alone)].indices] = True
         if alone.all():
             parts.remove(part)

@@ -139,9 +139,8 @@ class Transitions:
         """The columns of published numbers, each of them once; which of them each number has, and how far that is moved for it."""
         flat = values.reshape(-1)
         keys = flat
-        if (
-            self.period
-        ):  # from `first` on all true counts have rows that repeat, so that published numbers may differ by periods
+        # From `first` on all true counts have rows that repeat, so that published numbers may differ by periods.
+        if self.period:
             first = len(self.mass) - self.period + max(self.highest, 0)
             keys = np.where(flat < first, flat, first + (flat - first) % self.period)
         keys, which = np.unique(keys, return_inverse=True)

@@ -195,9 +195,8 @@ class Components(NamedTuple):
     cells: Ints
     entries: Floats  # of each cell in the row of its component
     log_volume: float  # sum of the logarithms of the lengths of these rows
-    wide: (
-        tuple[int, int] | None
-    )  # rank and cells of a component of higher rank; where there is one, the rest says nothing
+    # Rank and cells of a component of higher rank; where there is one, the rest says nothing.
+    wide: tuple[int, int] | None
 
     def check(self) -> None:
         """Raise NotImplementedError where there is a component of higher rank: over it the density is an integral."""

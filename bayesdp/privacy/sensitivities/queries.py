@@ -204,9 +204,8 @@ def _told_apart(parts: Sequence[SumPart]) -> int:
     dims = range(len(parts[0].frame.dims))
     kept = [[part.codes[d] for part in parts if part.codes[d].max() > 0] for d in dims]
     if all(np.all([code != code[0] for code in codes], axis=0).any() for codes in kept if codes):
-        return 2 * sum(
-            part.rows > 1 for part in parts
-        )  # always so for nested labels: one of another class of the coarsest
+        # Always so for nested labels: one of another class of the coarsest.
+        return 2 * sum(part.rows > 1 for part in parts)
     changed = changed_answers((), tuple(parts), 1, cycle=False)
     if changed is None:
         raise NotImplementedError(
