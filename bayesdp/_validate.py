@@ -108,6 +108,12 @@ def probability(value: Any, argument: str) -> float:
     return _real(value, argument, "a number between 0 and 1", lambda number: 0 < number < 1, rule)
 
 
+def instance(value: Any, kind: Any, rule: str, *, quoted: bool = False) -> None:
+    """Accept a value of a type, or of one of several; `quoted`: whether the message shows the value, or its type."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{rule}, got {repr(value) if quoted else type(value).__name__}")
+
+
 def boolean(value: Any, argument: str) -> bool:
     """Accept True or False and nothing that merely looks like it."""
     if not isinstance(value, (bool, np.bool_)):

@@ -16,7 +16,7 @@ import xarray as xr
 
 from bayesdp import _text
 from bayesdp._text import printable
-from bayesdp._validate import boolean, choice, shown
+from bayesdp._validate import boolean, choice, instance, shown
 from bayesdp._wiring import connected
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
@@ -46,8 +46,7 @@ def _listed[T](items: Any, kind: type[T], argument: str) -> tuple[T, ...]:
         raise TypeError(f"{argument} must be a list of {kind.__name__}, got a single {type(items).__name__}")
     found = tuple(items)
     for item in found:
-        if not isinstance(item, kind):
-            raise TypeError(f"{argument} must hold {kind.__name__} only, got {type(item).__name__}")
+        instance(item, kind, f"{argument} must hold {kind.__name__} only")
     return found
 
 

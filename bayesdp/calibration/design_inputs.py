@@ -219,8 +219,7 @@ _FLAT = "x"
 def counts_name(prior: Prior, argument: str) -> tuple[pm.Model, str]:
     """Build a model, and find its table of counts."""
     model: Any = prior()
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"{argument} must be a function that gives back a pymc.Model, got {type(model).__name__}")
+    _validate.instance(model, pm.Model, f"{argument} must be a function that gives back a pymc.Model")
     ops = (ConfidentialCountsRV, FlatCountsRV)
     names = [str(rv.name) for rv in model.free_RVs if isinstance(rv.owner.op, ops)]
     if len(names) != 1:

@@ -12,6 +12,7 @@ import pymc as pm
 import xarray as xr
 
 from bayesdp._arrays import Floats
+from bayesdp._validate import instance
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ def simulated(simulate: Simulate, rng: np.random.Generator) -> Simulated:
         raise TypeError(f"truth must be a mapping from names of variables to values, got {given!r}")
     values = {}
     for name, value in given.items():
-        if not isinstance(name, str):
-            raise TypeError(f"truth must have names of variables as keys, got {name!r}")
+        instance(name, str, "truth must have names of variables as keys", quoted=True)
         values[name] = np.asarray(value)
         if values[name].dtype.kind not in "iufb" or not np.all(np.isfinite(values[name])):
             raise ValueError(f"truth[{name!r}] must hold finite numbers, got {value!r}")
@@ -69,8 +69,7 @@ def checked_quantities(quantities: Quantities, available: Iterable[str]) -> dict
     if not listed:
         raise ValueError("quantities must hold at least one, got none")
     for name, function in listed.items():
-        if not isinstance(name, str):
-            raise TypeError(f"quantities must have names, got {name!r}")
+        instance(name, str, "quantities must have names", quoted=True)
         if function is None and name not in known:
             raise ValueError(f"quantities names {name!r}; known without a function are {', '.join(known)}")
         if function is not None and not callable(function):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bayesdp import _text
-from bayesdp._validate import positive_real, shown
+from bayesdp._validate import instance, positive_real, shown
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import Query, SumPart
@@ -27,8 +27,7 @@ def _checked_columns(columns: Any) -> dict[str, Query]:
         raise ValueError("columns must name at least one published column")
     first = next(iter(columns))
     for name, query in columns.items():
-        if not isinstance(query, Query):
-            raise TypeError(f"columns[{name!r}] must be a query such as Identity(table), got {type(query).__name__}")
+        instance(query, Query, f"columns[{name!r}] must be a query such as Identity(table)")
         if not query.frame.same_cells(columns[first].frame):
             raise ValueError(f"columns[{name!r}] is about another table than {first!r}")
     return dict(columns)
@@ -248,8 +247,7 @@ def noise_json_of_pipelinedp(report: str, columns: Mapping[str, Query]) -> dict[
     {'law': 'laplace', 'b': 12.5}
     """
     named = _checked_columns(columns)
-    if not isinstance(report, str):
-        raise TypeError(f"report must be the text of a report, got {type(report).__name__}")
+    instance(report, str, "report must be the text of a report")
     other = [name for name in named if name not in _METRICS]
     if other:
         raise NotImplementedError(

@@ -17,7 +17,7 @@ import xarray as xr
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import positive_integer, shown
+from bayesdp._validate import instance, positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.measurements import Measured, thresholded
 from bayesdp.noise import DiscreteGaussian, DiscreteLaplace
@@ -45,8 +45,7 @@ class WikimediaTerms:
     threshold: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.law, NoiseLaw):
-            raise TypeError(f"law must be a noise law such as DiscreteGaussian(sigma=18.26), got {self.law!r}")
+        instance(self.law, NoiseLaw, "law must be a noise law such as DiscreteGaussian(sigma=18.26)", quoted=True)
         if not (self.law.integer and self.law.independent):
             raise ValueError(
                 f"law must be one of independent whole numbers, got {self.law.name!r}: page views are published whole"
@@ -403,8 +402,7 @@ def _stated(terms: Mapping[str, str | WikimediaTerms] | None, labels: Sequence[s
             raise ValueError(
                 f"terms of {code!r} must be one of {shown(WIKIMEDIA_TERMS, 9)}, or WikimediaTerms; got {given!r}"
             )
-        if not isinstance(given, (str, WikimediaTerms)):
-            raise TypeError(f"terms of {code!r} must be a name or WikimediaTerms, got {type(given).__name__}")
+        instance(given, (str, WikimediaTerms), f"terms of {code!r} must be a name or WikimediaTerms")
         made[code] = WIKIMEDIA_TERMS[given] if isinstance(given, str) else given
     others = made.pop("*", None)
     unknown = [code for code in made if code not in labels]

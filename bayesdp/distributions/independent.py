@@ -27,6 +27,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp import noise
 from bayesdp._arrays import Floats
 from bayesdp._numba import code_version
+from bayesdp._validate import instance
 from bayesdp.distributions.confidential_counts import floored
 from bayesdp.distributions.registry import (
     PROPS,
@@ -412,10 +413,7 @@ class CanonicalNoise(pm.Continuous):
     @classmethod
     def dist(cls, mu: Any, tradeoff: TradeOff, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        if not isinstance(tradeoff, TradeOff):
-            raise TypeError(
-                f"tradeoff must be a trade-off function such as gaussian_dp(1.0), got {type(tradeoff).__name__}"
-            )
+        instance(tradeoff, TradeOff, "tradeoff must be a trade-off function such as gaussian_dp(1.0)")
         tradeoff.canonical_noise()  # refused here if there is none
         return super().dist([location(mu)], tradeoff=tradeoff, **kwargs)
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._arrays import Floats, Ints, Mask
-from bayesdp._validate import exact_total, finite_array
+from bayesdp._validate import exact_total, finite_array, instance
 from bayesdp.fibers.determined import cell_bounds
 from bayesdp.fibers.kernel.state import UNBOUNDED
 from bayesdp.fibers.moves.moves import Moves, Preserved, moves_for
@@ -442,8 +442,7 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     array([[0, 5],
            [2, 1]])
     """
-    if not isinstance(fiber, Fiber):
-        raise TypeError(f"fiber must be a Fiber, got {type(fiber).__name__}")
+    instance(fiber, Fiber, "fiber must be a Fiber")
     noisy = np.asarray(finite_array(values, "values", fiber.frame.exact_cell_name), dtype=np.float64)
     if noisy.shape != fiber.frame.shape:
         raise ValueError(f"values must have shape {fiber.frame.shape}, got {noisy.shape}")

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._validate import shown
+from bayesdp._validate import instance, shown
 from bayesdp.fibers import NoiseTerm, Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import NoStructure, Tree, refines, sum_parts
@@ -204,10 +204,8 @@ def split(release: Release, level: str) -> tuple[dict[Label, Release], Release |
     <Release of a table state (2 cells)
       measured: grand total, law discrete-gaussian sigma=2>
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
-    if not isinstance(level, str):
-        raise TypeError(f"level must be the name of a group label, got {level!r}")
+    instance(release, Release, "release must be a bayesdp.Release")
+    instance(level, str, "level must be the name of a group label", quoted=True)
     if release.about != "counts":
         raise ValueError("release is about statistics, which have no geography to cut")
     known = [name for name, _, _ in release.frame.groups]

@@ -11,6 +11,7 @@ import pytensor.tensor as pt
 import xarray as xr
 from pytensor.graph.traversal import ancestors
 
+from bayesdp._validate import instance
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
@@ -88,8 +89,7 @@ def observe(release: Release, x: Any) -> None:
     >>> [rv.name for rv in model.observed_RVs]
     ['noisy', 'exact', 'exact_2']
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    instance(release, Release, "release must be a bayesdp.Release")
     if release.about == "statistics":
         _observe_statistics(release, x)
         return
@@ -322,8 +322,7 @@ def set_release(model: pm.Model, release: Release, *, replaces: Release | None =
     >>> [known == second for _, known in bdp.inference.releases_of(model)]
     [True]
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    instance(release, Release, "release must be a bayesdp.Release")
     release = observed_once(release, quiet=True)
     entry = _chosen(model, release, None if replaces is None else observed_once(replaces, quiet=True))
     name, old, published = entry

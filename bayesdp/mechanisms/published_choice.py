@@ -59,10 +59,7 @@ class PublishedChoice:
     def __post_init__(self) -> None:
         given = tuple(self.mechanisms)
         for mechanism in given:
-            if not isinstance(mechanism, Mechanism):
-                raise TypeError(
-                    f"mechanisms must be mechanisms such as ExtendedLaplace, got {type(mechanism).__name__}"
-                )
+            _validate.instance(mechanism, Mechanism, "mechanisms must be mechanisms such as ExtendedLaplace")
         weights = np.asarray(_validate.finite_array(self.probabilities, "probabilities"), dtype=np.float64)
         if weights.ndim != 1 or len(weights) < 2:
             raise ValueError(

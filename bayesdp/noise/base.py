@@ -359,8 +359,7 @@ class NoiseLaw(ABC):
         >>> NoiseLaw.from_description({"law": "discrete-gaussian", "sigma": 5.0})
         DiscreteGaussian(sigma=5.0)
         """
-        if not isinstance(description, Mapping):
-            raise TypeError(f"the description of a noise law must be a mapping, got {description!r}")
+        _validate.instance(description, Mapping, "the description of a noise law must be a mapping", quoted=True)
         if "law" not in description:
             raise ValueError(f"the description of a noise law lacks 'law'; known laws are {law_names()}")
         law: NoiseLaw = made_law(description["law"], {key: value for key, value in description.items() if key != "law"})

@@ -6,7 +6,7 @@ import re
 from dataclasses import fields
 from typing import Any, Final
 
-from bayesdp._validate import nearest
+from bayesdp._validate import instance, nearest
 from bayesdp.noise.base import NoiseLaw, law_names, made_law, registered_law
 from bayesdp.noise.perturbed.cell_key import CellKey
 from bayesdp.noise.perturbed.tables import read_ptable
@@ -68,8 +68,7 @@ def parse_law(text: str) -> NoiseLaw:
     >>> parse_law("censored law=(discrete-gaussian sigma=10) below=90")
     Censored(noise=DiscreteGaussian(sigma=10.0), below=90.0, above=inf)
     """
-    if not isinstance(text, str):
-        raise TypeError(f"a noise law must be written as text, got {text!r}")
+    instance(text, str, "a noise law must be written as text", quoted=True)
     tidy = re.sub(r"\s*=\s*", "=", re.sub(r",(?=\s)", "", text.strip()))
     words = _words(_LOSS.sub(r"\1=", tidy), text)
     if not words:

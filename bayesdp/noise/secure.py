@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._arrays import Ints
-from bayesdp._validate import choice, nonnegative_integer
+from bayesdp._validate import choice, instance, nonnegative_integer
 from bayesdp.lattices.secure import draw_discrete_gaussian, draw_discrete_laplace, system_bits
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.privacy.caveats import IntegersOnly
@@ -46,8 +46,7 @@ def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:
     TypeError if the law has no such sampler, or several scales; OverflowError for noise too large to be added to a count exactly.
     """
     known: Any = law
-    if not isinstance(known, NoiseLaw):
-        raise TypeError(f"law must be a noise law such as DiscreteLaplace(b=2.0), got {law!r}")
+    instance(known, NoiseLaw, "law must be a noise law such as DiscreteLaplace(b=2.0)", quoted=True)
     if known.independent and any(isinstance(value, np.ndarray) for value in known.model_parameters().values()):
         raise TypeError(f"law must have one scale for all answers, got {law}")
     found = known.draw_by_integers(nonnegative_integer(size, "size"), engine_for(engine))

@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 from bayesdp import _validate
 from bayesdp._arrays import Floats, Ints, Mask
-from bayesdp._validate import integer_array, positive_integer
+from bayesdp._validate import instance, integer_array, positive_integer
 from bayesdp.datasets.nmf.products import LEVELS, QUERIES, RHO, share_of
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import ExactAnswers
@@ -228,8 +228,7 @@ def compare(first: SemiGuarantee, second: SemiGuarantee) -> Comparison:
     'not comparable'
     """
     for value, argument in ((first, "first"), (second, "second")):
-        if not isinstance(value, SemiGuarantee):
-            raise TypeError(f"{argument} must be a SemiGuarantee, got {type(value).__name__}")
+        instance(value, SemiGuarantee, f"{argument} must be a SemiGuarantee")
     more, fewer, why_pairs = _pairs(first, second)
     larger, smaller, why_curve = _curves(first.tradeoff, second.tradeoff)
     answers = {(True, True): "equal", (True, False): "stronger", (False, True): "weaker"}
@@ -413,8 +412,7 @@ def _fiber(exact: Exacts) -> Fiber:
 
 
 def _checked(tradeoff: TradeOff) -> None:
-    if not isinstance(tradeoff, TradeOff):
-        raise TypeError(f"tradeoff must be a trade-off function, got {type(tradeoff).__name__}")
+    instance(tradeoff, TradeOff, "tradeoff must be a trade-off function")
 
 
 @dataclass(frozen=True)

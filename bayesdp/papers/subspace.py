@@ -748,8 +748,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
     """
     mechanism, listed = _adding_to_cells(mechanism), list(pieces)
     for piece in listed:
-        if not isinstance(piece, Piece):
-            raise TypeError(f"pieces must hold what Agent.privatize returns, got {type(piece).__name__}")
+        _validate.instance(piece, Piece, "pieces must hold what Agent.privatize returns")
     if not listed:
         raise ValueError("pieces must hold at least one piece, got none")
     _check_alike(listed, mechanism)
@@ -772,8 +771,7 @@ def assemble(mechanism: Mechanism, pieces: Iterable[Piece]) -> Release:
 
 def _adding_to_cells(mechanism: Any) -> AdditiveMechanism:
     """The mechanism, if it adds noise to the cells and to nothing else."""
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"mechanism must be a mechanism of this package, got {type(mechanism).__name__}")
+    _validate.instance(mechanism, Mechanism, "mechanism must be a mechanism of this package")
     if not isinstance(mechanism, AdditiveMechanism):
         raise ValueError(
             f"agents add the noise of their own cells, but the mechanism {mechanism.name!r} adds none that is independent of the "

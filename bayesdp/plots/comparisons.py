@@ -148,9 +148,7 @@ def designs(result: Design, *, probability: float | None = None, questions: Sequ
     questions : sequence of str, optional
         Which, in this order; the first nine by default.
     """
-    given: Any = result
-    if not isinstance(given, Design):
-        raise TypeError(f"result must be what bayesdp.design gave, got {type(result).__name__}")
+    _validate.instance(result, Design, "result must be what bayesdp.design gave")
     data = result.data
     levels = [float(own) for own in data["probability"].values]
     level = levels[-1] if probability is None else _validate.probability(probability, "probability")
@@ -229,9 +227,7 @@ def law_comparison(result: LawComparison, *, most: int = 12) -> Figure:
     The grey bar behind a quantity holds the intervals of all laws; it is no credible interval. Of more than `most` quantities those
     are drawn whose means are furthest apart in posterior standard deviations, in their order.
     """
-    given: Any = result
-    if not isinstance(given, LawComparison):
-        raise TypeError(f"result must be what bayesdp.compare_laws gave, got {type(result).__name__}")
+    _validate.instance(result, LawComparison, "result must be what bayesdp.compare_laws gave")
     spread, wanted = result.spread, _validate.positive_integer(most, "most")
     furthest = spread["spread_in_sd"].fillna(-1.0).sort_values(ascending=False, kind="stable").index[:wanted]
     keys = [key for key in spread.index if key in set(furthest)]

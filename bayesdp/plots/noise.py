@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy.special import ndtr
 
 from bayesdp._arrays import Floats, Ints
+from bayesdp._validate import instance
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.noise import PerturbedLaw
@@ -254,13 +255,11 @@ def tradeoffs(curves: Mapping[str, TradeOff]) -> Figure:
     >>> picture.axes[0].get_xlabel()
     'type I error'
     """
-    if not isinstance(curves, Mapping):
-        raise TypeError(f"curves must be a mapping of labels to trade-off functions, got {type(curves).__name__}")
+    instance(curves, Mapping, "curves must be a mapping of labels to trade-off functions")
     if not curves:
         raise ValueError("curves must hold at least one trade-off function")
     for label, f in curves.items():
-        if not isinstance(f, TradeOff):
-            raise TypeError(f"curves[{label!r}] must be a trade-off function, got {type(f).__name__}")
+        instance(f, TradeOff, f"curves[{label!r}] must be a trade-off function")
     with style():
         picture = figure(5.2)
         axes = picture.subplots()

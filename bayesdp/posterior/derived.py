@@ -16,7 +16,7 @@ from scipy.stats import rankdata
 
 from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import chain_statistics, ess_mean
-from bayesdp._validate import finite_real, nearest, positive_integer, shown
+from bayesdp._validate import finite_real, instance, nearest, positive_integer, shown
 from bayesdp.posterior.selections import QUOTING, Rows, Selection, Sums, names_of, quoted, split
 from bayesdp.posterior.view import Posterior, PosteriorModel, SummarisedPosterior, summarise_draws
 from bayesdp.release import share_noise
@@ -146,8 +146,7 @@ class Derived:
         A posterior must be of an independent release, such as last year's. Its draws are paired with those of this one although they
         have nothing to do with one another: each chain with the next one, so that equal seeds make them no more alike.
         """
-        if not isinstance(since, xr.DataTree | str):
-            raise TypeError(f"since must be a posterior, or the name of a table, got {type(since).__name__}")
+        instance(since, xr.DataTree | str, "since must be a posterior, or the name of a table")
 
         def draw(model: PosteriorModel, name: str | None) -> Drawn:
             now = self.draw(model, name)

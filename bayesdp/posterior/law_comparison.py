@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import probability, shown
+from bayesdp._validate import instance, probability, shown
 from bayesdp.measurements import Measured, described
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.posterior.summaries import summary
@@ -138,8 +138,7 @@ def compare_laws(
 
     from bayesdp.inference import sample
 
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    instance(release, Release, "release must be a bayesdp.Release")
     named = _named(laws)
     level = probability(prob, "prob")
     places = _places(release, measurements)
@@ -147,8 +146,7 @@ def compare_laws(
     posteriors, tables = dict[str, xr.DataTree](), list[pd.DataFrame]()
     for name, own in releases.items():
         made = model(own)
-        if not isinstance(made, pm.Model):
-            raise TypeError(f"model must give a pymc.Model, got {type(made).__name__}")
+        instance(made, pm.Model, "model must give a pymc.Model")
         try:
             posteriors[name] = sample(model=made, **sampling)
         except ValueError as error:

@@ -14,7 +14,7 @@ import xarray as xr
 
 from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import chain_statistics
-from bayesdp._validate import nearest, probability, shown
+from bayesdp._validate import instance, nearest, probability, shown
 from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
@@ -349,8 +349,7 @@ def _of_everything(model: PosteriorModel, level: float) -> list[pd.DataFrame]:
 
 def _of_variable(model: PosteriorModel, name: Any, level: float) -> list[pd.DataFrame]:
     """The counts of a table, the answers of a recorded query, or a parameter."""
-    if not isinstance(name, str):
-        raise TypeError(f"var must be names of variables, got {name!r}")
+    instance(name, str, "var must be names of variables", quoted=True)
     for table in model.tables:
         if name == table.name:
             return _answers(table, [table.cells], level)

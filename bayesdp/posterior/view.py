@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayesdp import _text
 from bayesdp._arrays import Floats, Mask
-from bayesdp._validate import probability, shown
+from bayesdp._validate import instance, probability, shown
 from bayesdp.fibers import Fiber
 from bayesdp.measurements.consistency import determined_answers
 from bayesdp.mechanisms.composition import as_one
@@ -405,10 +405,7 @@ class PosteriorModel:
     @classmethod
     def checked(cls, posterior: Any) -> PosteriorModel:
         """A posterior that has draws, and can be what it says (`check_posterior`); TypeError or ValueError otherwise."""
-        if not isinstance(posterior, xr.DataTree):
-            raise TypeError(
-                f"posterior must be the DataTree that bayesdp.sample returns, got {type(posterior).__name__}"
-            )
+        instance(posterior, xr.DataTree, "posterior must be the DataTree that bayesdp.sample returns")
         if "posterior" not in posterior.children:
             raise ValueError(f"posterior lacks the group 'posterior'; it has {shown(posterior.children) or 'none'}")
         check_posterior(posterior)

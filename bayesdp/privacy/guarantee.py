@@ -178,8 +178,7 @@ class Guarantee:
         object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
         person: Any = self.person
-        if not isinstance(person, str):
-            raise TypeError(f"person must be a sentence, got {person!r}")
+        _validate.instance(person, str, "person must be a sentence", quoted=True)
         if self.determined_complete is not None:
             _validate.boolean(self.determined_complete, "determined_complete")
 
@@ -233,8 +232,7 @@ class Guarantee:
         about, words, rows = entries.pop("about"), entries["caveats"], entries["pairs"]
         if not isinstance(about, Mapping) or not set(about) <= {"caveats", "record", "sampler"}:
             raise ValueError(f"about of a guarantee may have the keys 'caveats', 'record' and 'sampler', got {about!r}")
-        if not isinstance(rows, (list, tuple)):
-            raise TypeError(f"pairs of a guarantee must be a list, got {rows!r}")
+        _validate.instance(rows, (list, tuple), "pairs of a guarantee must be a list", quoted=True)
         entries["pairs"] = tuple(map(row_from, rows))
         if "record" in about:
             what = "what is said of one person's record"

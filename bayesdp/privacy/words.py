@@ -74,8 +74,7 @@ class Statement(str, Described):
 
 def exactly(description: Any, names: Sequence[str], what: str) -> dict[str, Any]:
     """Accept a mapping with exactly these keys."""
-    if not isinstance(description, Mapping):
-        raise TypeError(f"{what} must be a mapping, got {description!r}")
+    _validate.instance(description, Mapping, f"{what} must be a mapping", quoted=True)
     unknown = [key for key in description if key not in names]
     if unknown:
         raise ValueError(f"{what} has unknown keys {_validate.shown(unknown)}; valid keys are {', '.join(names)}")
@@ -90,8 +89,7 @@ def described_from[T: Described](description: Any, known: Iterable[type[T]], wha
     if not levels:
         raise ValueError(f"{what} must not stand in more than 20 others")
     kinds = {kind.name: kind for kind in known}
-    if not isinstance(description, Mapping):
-        raise TypeError(f"{what} must be a mapping, got {description!r}")
+    _validate.instance(description, Mapping, f"{what} must be a mapping", quoted=True)
     kind = kinds[_validate.choice(description.get("is"), tuple(kinds), f"the key 'is' of {what}")]
     return _made(kind, description, ["is"], what, lambda value, where: described_from(value, known, where, levels - 1))
 
@@ -105,8 +103,7 @@ def _made[T](cls: type[T], description: Any, besides: list[str], what: str, inne
         if kind.endswith(" | None"):
             return None if value is None else read(value, kind.removesuffix(" | None"), where)
         if kind.endswith(", ...]"):
-            if not isinstance(value, (list, tuple)):
-                raise TypeError(f"{where} must be a list, got {value!r}")
+            _validate.instance(value, (list, tuple), f"{where} must be a list", quoted=True)
             return tuple(read(item, kind.removeprefix("tuple[").removesuffix(", ...]"), where) for item in value)
         if kind == "Difference":
             return _made(Difference, value, [], where, inner)

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import MAX_COUNT, integer_array, shown
+from bayesdp._validate import MAX_COUNT, instance, integer_array, shown
 from bayesdp.frames import Frame, Label
 
 ONE = Fraction(1)
@@ -321,8 +321,7 @@ def kept_names(value: str | Iterable[str], argument: str) -> tuple[str, ...]:
     """A list of names; a single name may be given bare, as in xarray."""
     names = (value,) if isinstance(value, str) else tuple(value)
     for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"{argument} must be names of dimensions or group labels, got {name!r}")
+        instance(name, str, f"{argument} must be names of dimensions or group labels", quoted=True)
     if len(set(names)) < len(names):
         raise ValueError(f"{argument} names a dimension twice: {shown(names)}")
     return names
@@ -458,8 +457,7 @@ def checked_part(
     """The part of a matrix with these non-zero entries (those of one place add up), and of names that are distinct strings."""
     listed = list(names)
     for name in listed:
-        if not isinstance(name, str):
-            raise TypeError(f"names must be strings, got {name!r}")
+        instance(name, str, "names must be strings", quoted=True)
     if len(set(listed)) < len(listed):
         raise ValueError(f"names of the rows must be distinct, got {shown(sorted(listed))}")
     shape = (len(listed), frame.size)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._text import printable
-from bayesdp._validate import Seed, generator_of, shown
+from bayesdp._validate import Seed, generator_of, instance, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise import LatticeGaussian, LatticeLaplace, ProjectedGaussian, ProjectedLaplace, SubspaceNorm
@@ -442,8 +442,7 @@ def _of_mapping(
 
 def _of_one(release: Any, strata: str | None, cell: Mapping[str, Any] | None) -> dict[Any, NoisyCorner]:
     """The noisy corner of each stratum, of a release whose noise is independent between them."""
-    if not isinstance(release, Release):
-        raise TypeError(f"releases must be a Release or a mapping of them, got {type(release).__name__}")
+    instance(release, Release, "releases must be a Release or a mapping of them")
     frame = release.frame
     if strata not in frame.dims:
         raise ValueError(f"strata must be a dimension of the table, one of {shown(frame.dims)}, got {strata!r}")

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._text import printable
-from bayesdp._validate import boolean, choice, nearest, nonnegative_integer, shown
+from bayesdp._validate import boolean, choice, instance, nearest, nonnegative_integer, shown
 from bayesdp.storage.guarded import read_plain
 
 type Row = tuple[int, tuple[str, ...]]
@@ -232,8 +232,7 @@ def _rows(
 
 def _codec(encoding: Any) -> str:
     """Python's name of an encoding that is known here."""
-    if not isinstance(encoding, str):
-        raise TypeError(f"encoding must be a name such as 'utf-8' or 'cp1252', got {encoding!r}")
+    instance(encoding, str, "encoding must be a name such as 'utf-8' or 'cp1252'", quoted=True)
     try:
         name = codecs.lookup(encoding).name
     except (LookupError, ValueError):  # ValueError: a name with a null character

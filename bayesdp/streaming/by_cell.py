@@ -25,7 +25,7 @@ import xarray as xr
 from scipy import stats
 
 from bayesdp._arrays import Floats, Ints, Mask
-from bayesdp._validate import positive_integer, shown
+from bayesdp._validate import instance, positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import levels_of, tree_of
@@ -329,8 +329,7 @@ def fit_cells(
     >>> tree["posterior"]["by_age"].dims, tree["diagnostics"].attrs["verdict"]
     (('chain', 'draw', 'age'), 'exact')
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    instance(release, Release, "release must be a bayesdp.Release")
     fitting.check_prior(prior)
     if prior.names:
         learnt = shown(prior.names)

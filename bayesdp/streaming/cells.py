@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb
-from bayesdp._validate import shown
+from bayesdp._validate import instance, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import Tree
 from bayesdp.queries import MatrixPart, Query, SumPart
@@ -191,8 +191,7 @@ def named_queries(
     found: dict[str, Query] = {}
     taken = [*taken, "chain", "draw", CELLS]
     for key, query in given:
-        if not isinstance(query, Query):
-            raise TypeError(f"record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity), got {query!r}")
+        instance(query, Query, "record must hold queries (bdp.Margins, bdp.Totals, bdp.Identity)", quoted=True)
         frame = frame or query.frame
         if not query.frame.same_cells(frame):
             raise ValueError(

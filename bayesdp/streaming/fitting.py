@@ -16,7 +16,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
-from bayesdp._validate import choice, generator_of, positive_integer, probability, shown
+from bayesdp._validate import choice, generator_of, instance, positive_integer, probability, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
@@ -253,8 +253,7 @@ def fit_hierarchy(
     >>> float(tree["cells"]["mean"].sum().round(6))
     15.0
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a bayesdp.Release, got {type(release).__name__}")
+    instance(release, Release, "release must be a bayesdp.Release")
     plan = planned([prior], draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
     context = PartContext(PartSpec(release, prior, plan, record=lambda _: record, leaves=leaves))
     frame = release.frame

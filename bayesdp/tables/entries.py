@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import name_list, nearest, shown
+from bayesdp._validate import instance, name_list, nearest, shown
 from bayesdp.frames import Frame
 from bayesdp.queries import Identity, Margins, Query, Totals
 from bayesdp.storage.csv_file import NUMBER, PLAIN_NUMBERS, CsvFile
@@ -215,8 +215,7 @@ def _split(file: CsvFile, names: Sequence[str], parts: re.Pattern[str]) -> tuple
 
 def pattern(text: Any, name: str, example: str) -> re.Pattern[str]:
     """A regular expression that a user wrote."""
-    if not isinstance(text, str):
-        raise TypeError(f"{name} must be a regular expression, such as {example}, got {text!r}")
+    instance(text, str, f"{name} must be a regular expression, such as {example}", quoted=True)
     try:
         return re.compile(text)
     except re.error as error:

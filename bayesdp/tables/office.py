@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import choice, shown
+from bayesdp._validate import choice, instance, shown
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import LinearQuery, Query
@@ -75,8 +75,7 @@ class OfficeTable:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.query, Query):
-            raise TypeError(f"query must be a query, such as Identity(frame), got {type(self.query).__name__}")
+        instance(self.query, Query, "query must be a query, such as Identity(frame)")
         values, codes = np.array(self.values, order="C"), np.array(self.codes, order="C")
         for name, array in (("values", values), ("codes", codes)):
             if array.shape != self.query.shape:
@@ -316,11 +315,9 @@ class Notation:
 
 
 def _symbols(symbols: Any) -> dict[str, str | int]:
-    if not isinstance(symbols, Mapping):
-        raise TypeError(f"symbols must be a mapping, such as {{'..': 'suppressed'}}, got {symbols!r}")
+    instance(symbols, Mapping, "symbols must be a mapping, such as {'..': 'suppressed'}", quoted=True)
     for symbol, meaning in symbols.items():
-        if not isinstance(symbol, str):
-            raise TypeError(f"symbols must be texts, got {symbol!r}")
+        instance(symbol, str, "symbols must be texts", quoted=True)
         if symbol != symbol.strip():
             raise ValueError(f"symbols: {symbol!r} has blanks around it, and fields are compared without")
         number = isinstance(meaning, int) and not isinstance(meaning, bool) and meaning == 0

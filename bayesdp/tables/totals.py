@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from bayesdp._arrays import Floats
-from bayesdp._validate import MAX_COUNT, name_list, nearest, shown
+from bayesdp._validate import MAX_COUNT, instance, name_list, nearest, shown
 
 type Declared = Mapping[str, str | Sequence[str]]
 type Show = Callable[[Iterable[Any]], str]
@@ -87,8 +87,7 @@ def declared_totals(
     totals: Declared, labels_of: Mapping[str, Sequence[Any]], where: str, show: Show = shown, remedy: str = ""
 ) -> dict[str, tuple[Any, ...]]:
     """For each dimension its labels that are declared to be totals; ValueError if one is not there, or others look like some."""
-    if not isinstance(totals, Mapping):
-        raise TypeError(f"totals must be a mapping, such as {{'area': 'Total'}}, got {totals!r}")
+    instance(totals, Mapping, "totals must be a mapping, such as {'area': 'Total'}", quoted=True)
     for dim in totals:
         if dim not in labels_of:
             raise ValueError(f"{where}: totals names {dim!r}, and dimensions are {nearest(dim, labels_of, show)}")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import finite_array, shown
+from bayesdp._validate import finite_array, instance, shown
 from bayesdp._wiring import named, names
 from bayesdp.frames import Frame
 from bayesdp.noise import BoundedLaw
@@ -179,8 +179,7 @@ class StatisticRelease(Release):
 
 def _one_vector(values: Any, law: Any, names: Any) -> tuple[Frame, Measured]:
     """Labels and measurement of a number, or of a vector."""
-    if not isinstance(law, BoundedLaw):
-        raise TypeError(f"law must be a law within bounds such as TruncatedLaplace, got {law!r}")
+    instance(law, BoundedLaw, "law must be a law within bounds such as TruncatedLaplace", quoted=True)
     array = np.asarray(finite_array(values, "values"), dtype=np.float64)
     if array.ndim > 1:
         raise ValueError(f"values must be one number or a vector of them, got an array of shape {array.shape}")

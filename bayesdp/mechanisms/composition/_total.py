@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import islice
 
-from bayesdp._validate import probability
+from bayesdp._validate import instance, probability
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Measured
 from bayesdp.mechanisms.base import with_person
@@ -372,8 +372,7 @@ def is_nested(inner: Invariants, outer: Invariants) -> bool:
     (True, False)
     """
     for value, argument in ((inner, "inner"), (outer, "outer")):
-        if not isinstance(value, Invariants):
-            raise TypeError(f"{argument} must be an Invariants, got {type(value).__name__}")
+        instance(value, Invariants, f"{argument} must be an Invariants")
     if not inner.frame.same_cells(outer.frame):
         raise ValueError("inner and outer must be about one table (same dimensions and labels)")
     both = Invariants([inner.query, outer.query], inner.frame)

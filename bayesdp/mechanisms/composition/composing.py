@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._text import printable
-from bayesdp._validate import probability, shown
+from bayesdp._validate import instance, probability, shown
 from bayesdp.fibers import Fiber
 from bayesdp.invariants import Invariants
 from bayesdp.measurements import Exact, Measured, described
@@ -357,8 +357,7 @@ def check_law(release: Release, *others: Release) -> LawCheck:
     releases = (release, *others)
     other: Any
     for number, other in enumerate(releases, 1):
-        if not isinstance(other, Release):
-            raise TypeError(f"release {number} must be a bayesdp.Release, got {type(other).__name__}")
+        instance(other, Release, f"release {number} must be a bayesdp.Release")
         _check_same_table(releases[0], "release 1", other, f"release {number}")
     return release.law_check if not others else _joined(releases).law_check
 

@@ -333,8 +333,7 @@ class TransitionTable(PerturbedLaw):
         >>> np.exp(law.log_each([6, 8, 8], [7, 7, 8])).tolist()
         [0.5, 0.5, 1.0]
         """
-        if not isinstance(rows, Mapping):
-            raise TypeError(f"rows must be a mapping from counts to mappings, got {type(rows).__name__}")
+        _validate.instance(rows, Mapping, "rows must be a mapping from counts to mappings")
         counts = sorted(_validate.nonnegative_integer(whole(x), "rows") for x in rows)
         missing = sorted(set(range(max(counts, default=0) + 1)) - set(counts))
         if missing:

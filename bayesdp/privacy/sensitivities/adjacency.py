@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bayesdp._arrays import Ints, Mask
 from bayesdp._nested import NestedSums
-from bayesdp._validate import choice, integer_array, nonnegative_integer
+from bayesdp._validate import choice, instance, integer_array, nonnegative_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
@@ -195,8 +195,7 @@ def conforming_pairs(
     >>> [(x.tolist(), y.tolist()) for x, y in conforming_pairs(fiber, 1)]
     [([0, 2], [1, 1]), ([1, 1], [2, 0])]
     """
-    if not isinstance(fiber, Fiber):
-        raise TypeError(f"fiber must be a Fiber, got {type(fiber).__name__}")
+    instance(fiber, Fiber, "fiber must be a Fiber")
     most = nonnegative_integer(adjacency, "adjacency")
     choice(neighbours, tuple(NEIGHBOURS), "neighbours")
     tables = enumerate_fiber(fiber, limit)

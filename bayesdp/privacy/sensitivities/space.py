@@ -25,7 +25,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from bayesdp._arrays import Floats, Ints, Mask
-from bayesdp._validate import choice, positive_integer
+from bayesdp._validate import choice, instance, positive_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
 from bayesdp.fibers.moves.basis import bounded_kernel, distinct_up_to_sign
@@ -460,8 +460,7 @@ def inclusions(semi: SensitivitySpace) -> Inclusions:
       l2           2.0000   4.2426   4.2426
       linf         1.0000   3.0000   3.0000
     """
-    if not isinstance(semi, SensitivitySpace):
-        raise TypeError(f"semi must be a SensitivitySpace, got {type(semi).__name__}")
+    instance(semi, SensitivitySpace, "semi must be a SensitivitySpace")
     a = semi.adjacency
     one = SensitivitySpace.dp(semi.query, semi.neighbours)
     group = SensitivitySpace.group(semi.query, a, semi.neighbours)

@@ -244,8 +244,7 @@ def tradeoff_from_description(description: Mapping[str, Any]) -> TradeOff:
     >>> tradeoff_from_description({"tradeoff": "gaussian-dp", "mu": 0.5})
     GaussianTradeOff(mu=0.5)
     """
-    if not isinstance(description, Mapping):
-        raise TypeError(f"the description of a trade-off function must be a mapping, got {description!r}")
+    _validate.instance(description, Mapping, "the description of a trade-off function must be a mapping", quoted=True)
     kind = description.get("tradeoff")
     if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(f"unknown trade-off function {kind!r}; known are {', '.join(_KINDS)}")
