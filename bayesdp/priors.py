@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import log
+from math import log, prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Hyperparameter:
 
     def checked(self, value: Any) -> Any:
         """Accept a value, or raise an error that names the hyperparameter."""
-        from bayesdp._validate import boolean, choice, nonnegative_real, positive_real
+        from bayesdp._validate import boolean, choice, instance, nonnegative_real, positive_real
 
         if value is None:
             return self.default
@@ -64,8 +64,7 @@ class Hyperparameter:
         if self.kind == "boolean":
             return boolean(value, self.name)
         if self.kind == "text":
-            if not isinstance(value, str):
-                raise TypeError(f"{self.name} must be a string, got {value!r}")
+            instance(value, str, f"{self.name} must be a string", quoted=True)
             return value
         return (positive_real if self.kind == "positive" else nonnegative_real)(value, self.name)
 
@@ -92,7 +91,7 @@ class Prior:
     title: str
     formula: str
     hyperparameters: tuple[Hyperparameter, ...]
-    # Of a release and checked hyperparameters: a model with the counts ``x``. `CHANGE` takes two releases.
+    # Of a release and `_hyper_of` it: a model with the counts ``x``. `CHANGE` takes two releases.
     build: Callable[..., pm.Model]
 
     def _of(self, name: str) -> Hyperparameter:
@@ -164,6 +163,14 @@ def _covering(query: Query) -> SumPart | None:
     return first if isinstance(first, SumPart) else None
 
 
+def _hyper_of(prior: Prior, given: Mapping[str, Any], *releases: Release) -> dict[str, Any]:
+    """All hyperparameters of a model of these releases: a mean that was left out is that of a cell, at the time in the middle."""
+    values = prior.checked(given)
+    if values["mean"] is None:
+        values["mean"] = float(prod(map(published_mean, releases)) ** (1 / len(releases)))
+    return values
+
+
 def _model_of(law: Callable[[Release, Mapping[str, Any]], Any]) -> Callable[[Release, Mapping[str, Any]], pm.Model]:
     """What builds the model: a law of the counts, made within it of a release and its hyperparameters, and what was published."""
 
@@ -172,10 +179,8 @@ def _model_of(law: Callable[[Release, Mapping[str, Any]], Any]) -> Callable[[Rel
 
         from bayesdp.inference import ConfidentialCounts, observe
 
-        mean = published_mean(release) if hyper["mean"] is None else hyper["mean"]
         with pm.Model(coords=release.coords) as model:
-            x = ConfidentialCounts("x", law(release, {**hyper, "mean": mean}), dims=release.dims)
-            observe(release, x)
+            observe(release, ConfidentialCounts("x", law(release, hyper), dims=release.dims))
         return model
 
     return build
@@ -408,21 +413,14 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
     ['intercept', 'county_effect', 'education_effect', 'cell_cv', 'x']
     """
     chosen = _prior_of(prior)
-    return chosen.build(release, chosen.checked(hyper))
+    return chosen.build(release, _hyper_of(chosen, hyper, release))
 
 
 def describe_prior(release: Release, prior: str = "independent", **hyper: Any) -> str:
     """The prior that `build_model` gives a release, in words and formulas, with its numbers; for a report."""
     chosen = _prior_of(prior)
-    values = chosen.checked(hyper)
-    if "mean" in values and values["mean"] is None:
-        values["mean"] = published_mean(release)
+    values = _hyper_of(chosen, hyper, release)
     return chosen.described({name: value for name, value in values.items() if value is not None})
-
-
-def _mean_of_both(before: Release, after: Release) -> float:
-    """The average count of a cell at the time in the middle."""
-    return float((published_mean(before) * published_mean(after)) ** 0.5)
 
 
 def _change(before: Release, after: Release, hyper: Mapping[str, Any]) -> pm.Model:
@@ -430,10 +428,9 @@ def _change(before: Release, after: Release, hyper: Mapping[str, Any]) -> pm.Mod
 
     from bayesdp.inference import ConfidentialCounts, observe
 
-    mean = _mean_of_both(before, after) if hyper["mean"] is None else hyper["mean"]
     dims, ones = before.dims, pm.math.ones(before.frame.shape)
     with pm.Model(coords=after.coords | before.coords) as model:
-        centre = pm.Normal("log_mean", log(mean), hyper["centre_scale"])
+        centre = pm.Normal("log_mean", log(hyper["mean"]), hyper["centre_scale"])
         spread = pm.LogNormal("level_spread", log(hyper["level_spread"]), _SPREAD)
         level = pm.Normal("level", centre, spread, dims=dims)
         change = pm.Normal("change", 0.0, hyper["change_scale"])
@@ -526,15 +523,12 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
         )
     if share_noise(before, after):
         raise ValueError("after has a measurement of before, with the same values: noise of two times is independent")
-    return CHANGE.build(before, after, CHANGE.checked(hyper))
+    return CHANGE.build(before, after, _hyper_of(CHANGE, hyper, before, after))
 
 
 def describe_change(before: Release, after: Release, **hyper: Any) -> str:
     """The prior that `build_change` gives two releases, in words and formulas, with its numbers; for a report."""
-    values = CHANGE.checked(hyper)
-    if values["mean"] is None:
-        values["mean"] = _mean_of_both(before, after)
-    return CHANGE.described(values)
+    return CHANGE.described(_hyper_of(CHANGE, hyper, before, after))
 
 
 def _prior_of(name: str) -> Prior:
