@@ -114,6 +114,12 @@ def instance(value: Any, kind: Any, rule: str, *, quoted: bool = False) -> None:
         raise TypeError(f"{rule}, got {repr(value) if quoted else type(value).__name__}")
 
 
+def set_fields(made: Any, **values: Any) -> None:
+    """Set fields that were checked, of a frozen object that is being made."""
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+
+
 def boolean(value: Any, argument: str) -> bool:
     """Accept True or False and nothing that merely looks like it."""
     if not isinstance(value, (bool, np.bool_)):

@@ -16,7 +16,7 @@ import xarray as xr
 
 from bayesdp import _text
 from bayesdp._text import printable
-from bayesdp._validate import boolean, choice, instance, shown
+from bayesdp._validate import boolean, choice, instance, set_fields, shown
 from bayesdp._wiring import connected
 from bayesdp.fibers import Fiber
 from bayesdp.frames import Frame
@@ -205,10 +205,8 @@ class Release:
         frame = _with_groups(frame, [part.query.frame for part in parts])
         exact = tuple(part.on_frame(frame) for part in exact)
         invariants = Invariants([part.query for part in exact if part.sign == "="], frame)
-        object.__setattr__(self, "frame", frame)
-        object.__setattr__(self, "exact", exact)
         measurements = tuple(part.on_frame(frame, invariants) for part in measurements)
-        object.__setattr__(self, "measurements", measurements)
+        set_fields(self, frame=frame, exact=exact, measurements=measurements)
         names = [part.name for part in measurements if part.name is not None]
         if len(set(names)) < len(names):
             raise ValueError(f"names of measurements must be distinct, got {shown(names)}")

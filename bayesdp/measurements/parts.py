@@ -18,7 +18,7 @@ import xarray as xr
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table, shown
+from bayesdp._validate import choice, finite_array, integer_array, nearest, no_table, set_fields, shown
 from bayesdp.frames import Frame
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -278,10 +278,7 @@ class Exact:
                 where = int(negative[0])
                 stated = f"{query.answer_name(where)} {sign} {flat[where]}"
                 raise ValueError(f"{no_table([stated])} (a sum of counts is at least 0)")
-        object.__setattr__(self, "query", query)
-        object.__setattr__(self, "values", read_only(array))
-        object.__setattr__(self, "sign", sign)
-        object.__setattr__(self, "assumption", assumption)
+        set_fields(self, query=query, values=read_only(array), sign=sign, assumption=assumption)
 
     def on_frame(self, frame: Frame) -> Exact:
         """The same exact answers with the group labels of `frame`, which labels the same cells."""
@@ -473,12 +470,10 @@ class Measured:
             invariants = Invariants(invariants)
         mask = unmeasured_mask(query, unmeasured)
         check_law(query, law, invariants, mask)
-        object.__setattr__(self, "query", query)
-        object.__setattr__(self, "values", read_only(checked_noisy(query, values, law, mask)))
-        object.__setattr__(self, "law", law)
-        object.__setattr__(self, "invariants", invariants)
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "unmeasured", read_only(mask))
+        checked = read_only(checked_noisy(query, values, law, mask))
+        set_fields(
+            self, query=query, values=checked, law=law, invariants=invariants, name=name, unmeasured=read_only(mask)
+        )
 
     def on_frame(self, frame: Frame, invariants: Invariants | None = None) -> Measured:
         """The same measurement with the group labels of `frame`, and with the noise's invariants filled in.

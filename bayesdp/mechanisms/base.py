@@ -180,10 +180,7 @@ class Mechanism(ABC):
                 f"invariants determine every cell of the table, so that there is nothing left to protect: {given!r}"
             )
 
-    def _set(self, **values: Any) -> None:
-        """Set fields that were checked, while the mechanism is made."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    _set = _validate.set_fields
 
     def _take_query(self) -> None:
         """Check the field `query`, and refuse answers that are all determined."""

@@ -78,8 +78,7 @@ class PublishedChoice:
                     f"mechanisms must all have the same invariants: {first.name!r} has {first.invariants!r}, and "
                     f"{mechanism.name!r} has {mechanism.invariants!r}"
                 )
-        object.__setattr__(self, "mechanisms", given)
-        object.__setattr__(self, "probabilities", tuple((weights / total).tolist()))
+        _validate.set_fields(self, mechanisms=given, probabilities=tuple((weights / total).tolist()))
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

@@ -199,10 +199,7 @@ class NoiseLaw(ABC):
         if "support" in cls.__dict__ and "family" not in cls.__dict__:
             cls.family = "independent" if cls.support in ("integers", "reals") else cls.support
 
-    def _set(self, **parameters: Any) -> None:
-        """Set parameters that were checked, while the law is made."""
-        for name, value in parameters.items():
-            object.__setattr__(self, name, value)
+    _set = _validate.set_fields
 
     def describe(self) -> dict[str, Any]:
         """Describe the law by plain strings, numbers and lists: ``{"law": name, ...parameters}``."""

@@ -569,8 +569,7 @@ class Piece:
     check: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", tuple(self.cells))
-        object.__setattr__(self, "values", tuple(self.values))
+        _validate.set_fields(self, cells=tuple(self.cells), values=tuple(self.values))
         _validate.nonnegative_integer(self.round_number, "round_number")
         if len(self.cells) != len(self.values) or not self.cells:
             raise ValueError(f"a piece needs one value a cell, got {len(self.values)} for {len(self.cells)} cells")

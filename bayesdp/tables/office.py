@@ -15,7 +15,7 @@ import xarray as xr
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
-from bayesdp._validate import choice, instance, shown
+from bayesdp._validate import choice, instance, set_fields, shown
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.noise.base import NoiseLaw
 from bayesdp.queries import LinearQuery, Query
@@ -97,9 +97,7 @@ class OfficeTable:
                 raise ValueError(f"{why}; at {self.query.answer_name(row)} that does not hold")
         for array in (values, codes):
             array.flags.writeable = False
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "codes", codes)
-        object.__setattr__(self, "notes", MappingProxyType(dict(self.notes)))
+        set_fields(self, values=values, codes=codes, notes=MappingProxyType(dict(self.notes)))
 
     @property
     def labelled(self) -> xr.DataArray:

@@ -14,7 +14,7 @@ from bayesdp import noise, privacy
 from bayesdp._arrays import Floats
 from bayesdp._docs import parameters_of, sections_of, with_sections
 from bayesdp._text import printable
-from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real
+from bayesdp._validate import Seed, choice, finite_array, positive_integer, positive_real, set_fields
 from bayesdp.mechanisms.base import GaussianStatement, stated_loss_of
 from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, StatisticRelease, checked_names, frame_of
 from bayesdp.noise import BoundedLaw
@@ -87,10 +87,7 @@ class StatisticMechanism(DescribedMechanism):
             self._set(neighbours=known.neighbours)
         self._take(known)
 
-    def _set(self, **values: Any) -> None:
-        """Set fields that were checked, while the mechanism is made."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    _set = set_fields
 
     @abstractmethod
     def _take(self, known: Sensitivity) -> None:
