@@ -7,12 +7,12 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._text import aligned, csv_text, printable, width
+from bayesdp._text import aligned, csv_text, dumps, printable, width
 from bayesdp.cli.arguments import add_repeatable
 from bayesdp.cli.errors import say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
 
@@ -112,11 +112,14 @@ def summarise(args: argparse.Namespace, form: str, model: PosteriorModel, releas
     if form == "csv":
         for note in table.attrs["notes"]:
             say(note)
-        return csv_text(table.columns, (row.values() for row in rows)).rstrip("\n"), converged
-    from bayesdp import _text
+    return written(form, {**table.attrs, "simulated": release.simulated}, table.columns, rows), converged
 
-    found: dict[Any, Any] = {**table.attrs, "simulated": release.simulated, "rows": rows}
-    return _text.dumps(found, "the summary", indent=1), converged
+
+def written(form: str, heading: dict[Any, Any], names: Iterable[str], rows: Sequence[dict[Any, Any]]) -> str:
+    """A summary as CSV under these names, with the labels of `csv_label`, or as JSON, with its heading."""
+    if form == "csv":
+        return csv_text(names, (row.values() for row in rows)).rstrip("\n")
+    return dumps({**heading, "rows": rows}, "the summary", indent=1)
 
 
 def in_columns(lines: Sequence[Sequence[str]], left: int) -> list[str]:

@@ -45,11 +45,6 @@ and so is how an office writes its files, --declare. A file noise.json that came
 docs/FILES.md describes the files."""
 
 
-def _noted(option: str, text: str) -> tuple[str, str]:
-    """--noisy and --law are noted in the order in which they are given: a law is that of the file before it."""
-    return option, text
-
-
 def add(commands: Any) -> None:
     """Add the subcommand."""
     command = add_command(
@@ -63,8 +58,9 @@ def add(commands: Any) -> None:
     command.add_argument("table", metavar="NOISY", help="the noisy table, .csv or .nc")
     law = "law of the noise of the file before it, such as 'discrete-gaussian sigma=5'"
     further = "a further file of noisy margins, totals or cells, followed by its --law; may be repeated"
+    # Both are noted in the order in which they are given: a law is that of the file before it.
     for option, metavar, text in (("--law", "LAW", law), ("--noisy", "FILE", further)):
-        noted = partial(_noted, option)
+        noted = partial(lambda option, given: (option, given), option)
         command.add_argument(option, action="append", type=noted, dest="noisy", metavar=metavar, help=text)
     noise = "the file noise.json that says what the columns of the table are, in place of other options"
     command.add_argument("--noise", metavar="JSON", help=noise)

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayesdp._text import csv_text, printable
+from bayesdp._text import printable
 from bayesdp.cli import derived
 from bayesdp.cli.arguments import (
     FORMS,
@@ -117,10 +117,14 @@ def summarise(args: argparse.Namespace) -> int:
     }
     if table is not None and release.about == "counts":
         heading["counts"] = "continuous relaxation" if table.relaxed else "whole numbers"
-    write = {"table": _table, "csv": _csv, "json": _json}[form]
+    if form != "table":
+        # The names of the interval's columns in CSV say its kind and probability: eti95_lower.
+        rows, kind = _rows(answers), f"eti{100 * answers.prob:.10g}"
+        columns = [f"{kind}_{column}" if column in ("lower", "upper") else column for column in rows[0]]
+        return _deliver(args, form, derived.written(form, {**heading, "message": model.message}, columns, rows), model)
     others = [other for other in model.names if other not in (name, f"{name}_coordinates")]
     more = f"\nother variables: {', '.join(map(printable, others))} (--var NAME)" if others else ""
-    return _deliver(args, form, write(answers, heading, model.message) + (more if form == "table" else ""), model)
+    return _deliver(args, form, _table(answers, heading, model.message) + more, model)
 
 
 def _deliver(args: argparse.Namespace, form: str, text: str, model: PosteriorModel) -> int:
@@ -144,20 +148,6 @@ def _rows(answers: Answers) -> list[dict[str, Any]]:
         numbers = {name: None if math.isnan(own[i]) else float(own[i]) for name, own in columns.items()}
         rows.append({**labels, **numbers, "determined": bool(answers.determined[i])})
     return rows
-
-
-def _json(answers: Answers, heading: dict[str, Any], message: str) -> str:
-    from bayesdp import _text
-
-    return _text.dumps({**heading, "message": message, "rows": _rows(answers)}, "the summary", indent=1)
-
-
-def _csv(answers: Answers, heading: dict[str, Any], message: str) -> str:
-    """CSV; the names of the interval's columns say its kind and probability: eti95_lower. Labels are those of `csv_label`."""
-    kind = f"eti{100 * answers.prob:.10g}"
-    names = {"lower": f"{kind}_lower", "upper": f"{kind}_upper"}
-    rows = _rows(answers)
-    return csv_text([names.get(name, name) for name in rows[0]], [row.values() for row in rows]).rstrip("\n")
 
 
 _FORMATS = {"published": ".6g", "mean": ".2f", "sd": ".2f", "lower": ".6g", "upper": ".6g", "rhat": ".3f"}

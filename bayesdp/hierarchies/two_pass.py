@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import null_space
+from scipy.linalg import helmert, null_space
 
 from bayesdp._arrays import Floats, Ints, Mask
 
@@ -227,10 +227,9 @@ class Axis:
         rows = [(self.group == g) / np.sqrt(size) for g, size in enumerate(self.sizes)]
         for g, size in enumerate(self.sizes):
             cells = np.flatnonzero(self.group == g)
-            for j in range(1, size):  # Helmert: the mean of the first j cells against the next one
-                row = np.zeros(self.cells)
-                row[cells[:j]], row[cells[j]] = 1.0, -float(j)
-                rows.append(row / np.sqrt(j * (j + 1.0)))
+            contrasts = np.zeros((size - 1, self.cells))
+            contrasts[:, cells] = helmert(size)  # the mean of the first j cells against the next one
+            rows.extend(contrasts)
         return np.array(rows)
 
     def coordinates(self, codes: Ints | None) -> Floats:

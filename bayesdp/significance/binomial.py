@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from bayesdp import _validate
-from bayesdp._arrays import Floats
 from bayesdp.privacy.canonical import CanonicalNoise
 from bayesdp.privacy.tradeoffs.base import TradeOff, checked
 from bayesdp.significance._families import (
@@ -123,14 +122,9 @@ def binomial_test(
 
 def _both_sides(count: NoisyCount, n: int, p: float, negligible: float = NEGLIGIBLE) -> float:
     """``P(|X + N - n p| >= |Z - n p|)``."""
-    law = count.family.masses(float(_log_odds(np.float64(p))), negligible)
+    law = count.family.masses(float(logit(p)), negligible)
     centre = n * p
     distance = abs(count.statistic - centre)
     at = law.points - centre
     tails = np.asarray(count.noise.cdf(at - distance)) + np.asarray(count.noise.cdf(-at - distance))
     return min(1.0, law.expectation(tails))
-
-
-def _log_odds(p: Floats | np.float64) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(p) - np.log1p(-p))
