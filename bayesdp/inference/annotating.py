@@ -94,17 +94,7 @@ class Tables:
 
     def add_releases(self, tree: xr.DataTree, model: pm.Model, seed: Any) -> None:
         """Add attributes, releases and guarantees, which is quick; plots and reports can read the tree from then on."""
-        tree.attrs.update(
-            {
-                "bayesdp_version": bayesdp.__version__,
-                "pymc_version": pm.__version__,
-                "numpy_version": np.__version__,
-                "seed": "not recorded" if seed is None else str(seed),
-                "command": "",
-                "prior": model.str_repr(),
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            }
-        )
+        tree.attrs.update(said_of_run(seed, model.str_repr()), pymc_version=pm.__version__, command="")
         compress_draws(tree)
         for name in self.names:
             add_releases_to(tree, self.releases.get(name, []), self._suffix(name))
@@ -139,6 +129,17 @@ class Tables:
         for name in self.statistics:
             tree[f"statistics{self._suffix(name)}"] = xr.DataTree(xr.Dataset(attrs={"variable": name}))
         return fixed, tied
+
+
+def said_of_run(seed: Any, formula: str) -> dict[str, str]:
+    """What a result says of its run."""
+    return {
+        "bayesdp_version": bayesdp.__version__,
+        "numpy_version": np.__version__,
+        "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
+        "prior": formula,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def take_ends(tree: xr.DataTree) -> dict[str, Ints]:

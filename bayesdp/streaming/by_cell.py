@@ -29,6 +29,7 @@ from bayesdp._validate import instance, positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import levels_of, tree_of
+from bayesdp.inference.annotating import said_of_run
 from bayesdp.inference.memory import LARGE_TABLES, refuse_if_short
 from bayesdp.inference.observed import observed_once
 from bayesdp.measurements import described
@@ -369,4 +370,4 @@ def fit_cells(
         "diagnostics": xr.Dataset(attrs={"verdict": "exact", "converged": 1, "message": message}),
         "fiber": xr.Dataset({"determined": frame.data_array(np.zeros(frame.shape, bool))}, attrs={"variable": CELLS}),
     }
-    return fitting.result_tree(groups, release, fitting.said_of_run(random_seed, prior.formula))
+    return fitting.result_tree(groups, release, said_of_run(random_seed, prior.formula))

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,14 +13,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-import bayesdp
 from bayesdp._interrupts import deferred, handled, tell
 from bayesdp._validate import choice, generator_of, instance, positive_integer, probability, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import several_modes
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.hierarchies.structure import NoStructure
-from bayesdp.inference.annotating import add_group_labels, add_releases_to
+from bayesdp.inference.annotating import add_group_labels, add_releases_to, said_of_run
 from bayesdp.inference.interrupt import attach_draws, note_run
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
@@ -92,17 +90,6 @@ def generator_from(seed: Any) -> np.random.Generator:
     if isinstance(seed, (list, tuple, np.ndarray)):
         return np.random.default_rng(seed)
     return generator_of(seed)
-
-
-def said_of_run(seed: Any, formula: str) -> dict[str, str]:
-    """What a result says of its run."""
-    return {
-        "bayesdp_version": bayesdp.__version__,
-        "numpy_version": np.__version__,
-        "seed": "not recorded" if seed is None or isinstance(seed, np.random.Generator) else str(seed),
-        "prior": formula,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 _RESERVED = ("chain", "count", "draw", "share", "table", "value")

@@ -17,6 +17,7 @@ import xarray as xr
 from bayesdp._validate import positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
+from bayesdp.inference.annotating import said_of_run
 from bayesdp.inference.runs.fingerprint import fingerprint
 from bayesdp.inference.runs.running import ProgressLines
 from bayesdp.inference.sampling import tell_verdict
@@ -28,7 +29,7 @@ from bayesdp.storage.journal import RunJournal
 from bayesdp.streaming.above import Dims, above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
-from bayesdp.streaming.fitting import generator_from, planned, said_of_run
+from bayesdp.streaming.fitting import generator_from, planned
 from bayesdp.streaming.part import PartInfo, PartSpec, check_driver, info
 from bayesdp.streaming.result import mixing_of, part_result, tree_of_parts
 
