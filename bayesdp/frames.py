@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -315,3 +316,28 @@ class Frame:
             raise ValueError(f"a frame description has the keys dims, labels, groups; got {shown(sorted(description))}")
         groups = tuple((name, dim, tuple(labels)) for name, dim, labels in description.get("groups", []))
         return cls(tuple(description["dims"]), tuple(tuple(labels) for labels in description["labels"]), groups)
+
+
+def _element_labels(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{first}:{other}" for i, first in enumerate(names) for other in names[i:])
+
+
+def element_frame(names: Sequence[str]) -> Frame:
+    """Labels of the elements of a symmetric matrix, by which it is known again: ``a:a``, ``a:b``, ``b:b`` for variables a and b."""
+    # The upper triangle, row by row, as one dimension.
+    labels = _element_labels(names)
+    if len(set(labels)) < len(labels):
+        twice = sorted({label for label in labels if labels.count(label) > 1})
+        raise ValueError(f"names must give each pair of variables a label of its own, but two pairs are {shown(twice)}")
+    return Frame.of({"element": labels})
+
+
+def variables_of(frame: Frame) -> tuple[str, ...] | None:
+    """The variables whose covariances a frame of `element_frame` labels; None for another frame."""
+    size = (math.isqrt(8 * frame.size + 1) - 1) // 2
+    if frame.dims != ("element",) or size * (size + 1) // 2 != frame.size:
+        return None
+    # The label of a variance is the name twice, with a colon in the middle; that of row i is at position i (2 size - i + 1) / 2.
+    variances = [str(frame.labels[0][i * (2 * size - i + 1) // 2]) for i in range(size)]
+    names = tuple(label[: len(label) // 2] for label in variances)
+    return names if _element_labels(names) == frame.labels[0] else None

@@ -15,6 +15,7 @@ from bayesdp._validate import instance
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV, ExactAnswers, FlatCountsRV
 from bayesdp.distributions.perturbed import SameRecords, SharedPart, rows_of
 from bayesdp.fibers import Fiber
+from bayesdp.frames import variables_of
 from bayesdp.inference.observed import (
     Observed,
     answer_dims,
@@ -30,7 +31,6 @@ from bayesdp.inference.observed import (
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.measurements.consistency import warn_of_law
 from bayesdp.mechanisms.composition import joint_release
-from bayesdp.mechanisms.element_labels import variables_of
 from bayesdp.noise.base import shared_laws
 from bayesdp.release import Release
 

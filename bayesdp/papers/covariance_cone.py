@@ -21,6 +21,7 @@ import numpy.typing as npt
 from bayesdp import _validate, noise, privacy
 from bayesdp._arrays import Floats, Mask
 from bayesdp._text import printable
+from bayesdp.frames import element_frame, variables_of
 from bayesdp.mechanisms.bounded.statistic_release import DescribedMechanism, checked_names
 from bayesdp.mechanisms.bounded.statistics import (
     CONVENTIONS,
@@ -30,7 +31,6 @@ from bayesdp.mechanisms.bounded.statistics import (
     ROUNDING,
     LaplaceStatistics,
 )
-from bayesdp.mechanisms.element_labels import element_frame, variables_of
 from bayesdp.mechanisms.stated import alike
 from bayesdp.privacy import Guarantee, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperElements

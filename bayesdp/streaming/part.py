@@ -281,13 +281,7 @@ class Budget:
     @property
     def total(self) -> int:
         """The most at any time: when chains start, when they draw, and when their draws are summarised."""
-        phases = (
-            self.kernel + self.start,
-            self.kernel + self.cells,
-            self.cells + self.pooled,
-            self.result,
-        )
-        return max(phases) + self.record
+        return max(self.kernel + max(self.start, self.cells), self.cells + self.pooled, self.result) + self.record
 
     def check(self, plan: Plan) -> None:
         """Refuse a run that does not fit."""
