@@ -139,12 +139,12 @@ def label_of_csv(text: str) -> str:
     return _ESCAPES.sub(lambda escape: escape.group().encode().decode("unicode_escape"), text[1:])
 
 
-def shown(items: Iterable[Any], limit: int = 5) -> str:
+def shown(items: Iterable[Any], limit: int = 5, between: str = ", ", write: Callable[[Any], str] = repr) -> str:
     """Write a few items for an error message, and say how many were left out."""
     listed = list(items)
-    texts = [printable(repr(item)) for item in listed[:limit]]
-    more = f", ... ({len(listed) - limit} more)" if len(listed) > limit else ""
-    return ", ".join(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts) + more
+    texts = [printable(write(item)) for item in listed[:limit]]
+    more = [f"... ({len(listed) - limit} more)"] if len(listed) > limit else []
+    return between.join([text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts] + more)
 
 
 _LONGEST = 300

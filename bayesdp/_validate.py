@@ -11,13 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._text import both_lists, meant, nearest, shown
-
-__all__ = [
-    "MAX_COUNT", "Seed", "boolean", "both_lists", "choice", "exact_total", "finite_array", "generator_of", "integer_array", "meant",
-    "name_list", "nearest", "no_table", "nonnegative_integer", "nonnegative_real", "positive_integer", "positive_real",
-    "probability", "random_generator", "shown",
-]  # fmt: skip
+from bayesdp._text import both_lists as both_lists
+from bayesdp._text import meant as meant
+from bayesdp._text import nearest as nearest
+from bayesdp._text import shown as shown
 
 type Seed = int | np.integer | np.random.Generator | None
 """What an argument ``rng`` may be, after NumPy's SPEC 7: an integer seed, a generator, or None for fresh entropy."""
@@ -29,8 +26,7 @@ MAX_COUNT = 2**53
 def no_table(statements: Sequence[str], *, complete: bool = True) -> str:
     """The message that exact values leave no table of counts, in the words of the field."""
     # `complete`: whether the statements alone, like `total = -3`, contradict one another; otherwise they do together with others.
-    more = f"; ... ({len(statements) - _STATEMENTS} more)" if len(statements) > _STATEMENTS else ""
-    message = "; ".join(statements[:_STATEMENTS]) + more
+    message = shown(statements, _STATEMENTS, "; ", str)
     others = "" if complete else " (together with the other exact values)"
     return f"no nonnegative integer table satisfies the exact values: {message}{others}"
 

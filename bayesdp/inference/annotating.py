@@ -15,7 +15,7 @@ import xarray as xr
 
 import bayesdp
 from bayesdp._arrays import Ints, Mask
-from bayesdp._text import printable
+from bayesdp._text import shown
 from bayesdp.distributions.confidential_counts import ConfidentialCountsRV
 from bayesdp.fibers import Fiber, NoiseTerm, Target
 from bayesdp.fibers.determined import EXACT_CELLS
@@ -259,7 +259,7 @@ def what_holds(model: pm.Model, name: str, draws: xr.DataArray, rhat: xr.DataArr
             continue
         means = ", ".join(f"{mean:.1f}" for mean in flat[:, :, cell].mean(axis=1))
         held = [
-            f"one {word} is ruled out by {_listed(walls[chain][sign])}"
+            f"one {word} is ruled out by {shown(walls[chain][sign], _ANSWERS, '; ', str)}"
             for sign, word in ((1, "more"), (-1, "less"))
             if walls[chain][sign]
         ]
@@ -291,8 +291,3 @@ def _impossible(windows: Any, answer: int, value: int) -> bool:
     at, last = value - int(windows.low[answer]), int(windows.length[answer]) - 1
     beyond = windows.below[answer] if at < 0 else windows.above[answer] if at > last else 0.0
     return bool(np.isneginf(beyond + windows.log_mass[int(windows.start[answer]) + min(max(at, 0), last)]))
-
-
-def _listed(answers: list[str]) -> str:
-    more = len(answers) - _ANSWERS
-    return "; ".join(printable(answer) for answer in answers[:_ANSWERS]) + (f" and {more} more" if more > 0 else "")

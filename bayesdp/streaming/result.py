@@ -14,7 +14,7 @@ from bayesdp import _text
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._interrupts import give_back
-from bayesdp._text import printable
+from bayesdp._text import printable, shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.modes import MissedModes, TiedGroups, compare_entries, entries_of, several_modes
@@ -247,7 +247,7 @@ def _diagnostics_of(posterior: xr.Dataset, context: PartContext, chains: Sequenc
     told = with_modes(attributes, {"cells": _modes(context, chains, found)})
     if context.missed:
         told["message"] += (
-            f" The noisy answers of {_listed(list(map(printable, context.missed)))} are far more precise than others, and no move of "
+            f" The noisy answers of {shown(context.missed, write=str)} are far more precise than others, and no move of "
             "the sampler keeps all of them: what depends on how they divide among cells may mix slowly, and modes may be missed."
         )
     return xr.Dataset(arrays, attrs=told)
@@ -273,12 +273,6 @@ def _diagnosed(
         arrays |= found
         seen.append(worst)
     return arrays, seen
-
-
-def _listed(names: Sequence[str], most: int = 5, between: str = ", ") -> str:
-    """Names for a message, and how many there are besides."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return between.join(names[:most]) + more
 
 
 def _modes(context: PartContext, chains: Sequence[Chain], found: Pooled) -> MissedModes:
@@ -334,9 +328,10 @@ def mixing_of(
     message = ""
     if told:
         message = (
-            f"Sums of parts moved too little from phase to phase, held by the noisy answers above: {_listed(told, between='; ')}. "
-            "What depends on how these answers are divided among the parts is not to be trusted. Draw more, in shorter phases and "
-            "with together=1; where an answer above is far more precise than the parts, fit all in one with bdp.fit_hierarchy"
+            "Sums of parts moved too little from phase to phase, held by the noisy answers above: "
+            f"{shown(told, between='; ', write=str)}. What depends on how these answers are divided among the parts is not to be "
+            "trusted. Draw more, in shorter phases and with together=1; where an answer above is far more precise than the parts, "
+            "fit all in one with bdp.fit_hierarchy"
         )
     return arrays, message
 
@@ -399,10 +394,10 @@ def _diagnostics(
     )
     told += [f"{slow}."] if slow else []
     for kind in ("not converged", "not judged"):
-        bad = [printable(label) for label, one in zip(labels, verdicts, strict=True) if one == kind]
+        bad = [label for label, one in zip(labels, verdicts, strict=True) if one == kind]
         if bad:
             words = "bad, too" if seen and kind == own_verdict["verdict"] else kind  # the verdict is said once
-            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {_listed(bad, 10)}.")
+            told.append(f"{len(bad)} of {len(labels)} parts are {words}: {shown(bad, 10, write=str)}.")
     attributes = {name: own for name, own in own_verdict.items() if name not in ("verdict", "message", "converged")}
     message = " ".join(told) or f"All {len(labels)} parts converged."
     part = xr.DataArray(verdicts, dims="part", coords={"part": list(labels)})

@@ -33,10 +33,8 @@ def joint_release(releases: Sequence[Release], names: Sequence[str] | None = Non
     """All measurements and exact parts of several releases of one table, as one release without a guarantee."""
     # For the total guarantee see `bayesdp.compose`. Messages call them by `names`, for example of files; "release 1", ... by default.
     called = list(names) if names is not None else [f"release {k}" for k in range(1, len(releases) + 1)]
-    given: Any
     for given, name in zip(releases, called, strict=True):
-        if not isinstance(given, Release):
-            raise TypeError(f"releases must be Release objects, but {name} is a {type(given).__name__}")
+        instance(given, Release, f"releases must be Release objects, but {name} is not")
     if len(releases) == 1:
         return releases[0]
     for release, name in zip(releases, called, strict=True):
@@ -189,8 +187,7 @@ class Composition:
 
     def _named(self, which: npt.NDArray[np.bool_]) -> str:
         cells = np.flatnonzero(which).tolist()
-        more = f", ... ({len(cells) - _NAMED} more)" if len(cells) > _NAMED else ""
-        return f": {'; '.join(map(self.release.frame.cell_name, cells[:_NAMED]))}{more}" if cells else ""
+        return f": {shown(cells, _NAMED, '; ', self.release.frame.cell_name)}" if cells else ""
 
 
 def _limits(release: Release) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
