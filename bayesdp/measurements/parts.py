@@ -460,8 +460,8 @@ class Measured:
                 f"law must be a noise law such as DiscreteGaussian(sigma=5) or parse_law(...), got {law!r}; "
                 "an exact answer is an Exact"
             )
-        if name is not None:
-            _check_name(name)
+        if name is not None and (not isinstance(name, str) or not name):  # type: ignore[redundant-expr]  # callers may pass anything
+            raise TypeError(f"name must be a non-empty string, got {name!r}")
         if postprocessing is None and isinstance(values, xr.DataArray):
             postprocessing = values.attrs.get("postprocessing")
         if postprocessing not in (None, "none"):
@@ -567,8 +567,3 @@ class Measured:
         missing = "".join(f", {words}" for words in held_back(self))
         missing += f", {hidden} of them unmeasured" if hidden else ""
         return f"<Measured: {described(self.query)}{missing}, law {self.law}>"
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name:
-        raise TypeError(f"name must be a non-empty string, got {name!r}")

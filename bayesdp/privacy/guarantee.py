@@ -75,11 +75,6 @@ def group_loss(loss: Mapping[str, float], steps: int) -> dict[str, float]:
 _CAVEATS = [kind for kind in vars(caveats).values() if isinstance(kind, type) and Statement in kind.__bases__]
 
 
-def caveat_from(description: Any) -> Statement:
-    """Read what `Statement.describe` wrote of a caveat."""
-    return described_from(description, _CAVEATS, "a caveat")
-
-
 def row_from(description: Any) -> PairLoss:
     """Read a row. What it is about counts, and not its words; from words alone nothing follows."""
     row = exactly(
@@ -248,8 +243,10 @@ class Guarantee:
             stated = about["caveats"]
             if not isinstance(stated, (list, tuple)) or len(words) != len(stated):
                 raise ValueError("about of a guarantee must have an entry for each of its caveats")
-            both = zip(words, stated, strict=True)
-            entries["caveats"] = tuple(text if told is None else caveat_from(told) for text, told in both)
+            entries["caveats"] = tuple(
+                text if told is None else described_from(told, _CAVEATS, "a caveat")
+                for text, told in zip(words, stated, strict=True)
+            )
         return cls(**entries)
 
     def shown_loss(self, loss: Mapping[str, float]) -> str:

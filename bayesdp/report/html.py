@@ -26,20 +26,15 @@ class Html(str):
     __slots__ = ()
 
 
-def _safe(content: Any) -> str:
-    """HTML as it is; anything else as escaped text."""
-    return content if isinstance(content, Html) else html.escape(printable_lines(str(content)))
-
-
 def joined(parts: Iterable[Any], separator: str = "") -> Html:
-    """Put parts after one another, escaping those that are text.
+    """Put parts after one another: HTML as it is, anything else as escaped text.
 
     Examples
     --------
     >>> joined(["a < b", element("br")])
     'a &lt; b<br>'
     """
-    return Html(separator.join(_safe(part) for part in parts))
+    return Html(separator.join(p if isinstance(p, Html) else html.escape(printable_lines(str(p))) for p in parts))
 
 
 def element(tag: str, /, *content: Any, **attributes: Any) -> Html:

@@ -20,7 +20,6 @@ from bayesdp.report.context import Context, Whole
 from bayesdp.report.html import Html, element, embedded, items, joined, label, paragraph
 from bayesdp.report.published import SIGN_WORDS
 from bayesdp.report.tables import (
-    ABSENT,
     MOST_ROWS,
     Column,
     Table,
@@ -410,7 +409,10 @@ def parameters(whole: Whole) -> Html | None:
     columns += _posterior_columns(summarise_draws(draws, whole.tables[0].prob), whole.kind, counts=False)
     if "diagnostics" in whole.model.tree.children:
         found = whole.model.tree["diagnostics"].to_dataset()
-        for statistic, heading, show in (("ess_bulk", "Effective draws", _effective), ("rhat", "R-hat", spread)):
+        for statistic, heading, show in (
+            ("ess_bulk", "Effective draws", lambda n: count(float(np.round(n)))),
+            ("rhat", "R-hat", spread),
+        ):
             values = [
                 found[f"{name}_{statistic}"].transpose(*own.dims[2:]).values.reshape(-1)
                 if f"{name}_{statistic}" in found
@@ -420,10 +422,6 @@ def parameters(whole: Whole) -> Html | None:
             columns.append(numeric(heading, np.concatenate(values), show, statistic))
     caption = f"Each parameter of the model: posterior mean, standard deviation and {whole.kind}, in its own unit."
     return Table(caption, columns, "parameters.csv").to_html()
-
-
-def _effective(draws: float) -> str:
-    return ABSENT if math.isnan(draws) else f"{draws:,.0f}"
 
 
 _DRAWN = 40

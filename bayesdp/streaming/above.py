@@ -82,10 +82,6 @@ class NoisyAbove(Above):
     scale: Floats
     measured: Mask
 
-    def of_part(self, k: int) -> PartTerm:
-        """What part k sees of it."""
-        return PartTerm(self.keep, self.measured[self.rows[k]])
-
 
 @dataclass(frozen=True, eq=False)
 class KnownAbove(Above):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Mask
-from bayesdp._validate import shown
+from bayesdp._validate import instance, shown
 from bayesdp.fibers import Target
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.chain import TreeChain
@@ -92,9 +92,8 @@ class PartContext:
     def release(self) -> Release:
         """What is published of it."""
         source = self.spec.source
-        release: Any = source if isinstance(source, Release) else source()
-        if not isinstance(release, Release):  # a user's function may give anything
-            raise TypeError(f"the function of a part must return a bayesdp.Release, got {type(release).__name__}")
+        release = source if isinstance(source, Release) else source()
+        instance(release, Release, "the function of a part must return a bayesdp.Release")
         return release
 
     @cached_property

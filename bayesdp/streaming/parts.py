@@ -26,7 +26,7 @@ from bayesdp.queries import Query
 from bayesdp.release import Release
 from bayesdp.storage import compress_draws
 from bayesdp.storage.journal import RunJournal
-from bayesdp.streaming.above import Dims, above, cell_dims, check_known, parts_axis, parts_per_round
+from bayesdp.streaming.above import Dims, PartTerm, above, cell_dims, check_known, parts_axis, parts_per_round
 from bayesdp.streaming.cells import named_queries
 from bayesdp.streaming.driver import Driver, Task, running
 from bayesdp.streaming.fitting import generator_from, planned
@@ -238,8 +238,8 @@ def fit_parts(
     whole = replace(plan, tune=-(-plan.tune // sweeps) * sweeps, cores=1)  # a task is about one chain
     specs = [
         PartSpec(
-            source, own, whole, tuple(query.of_part(k) for query in noisy), tuple(query.keep for query in known),
-            record_parts, leaves, cells,
+            source, own, whole, tuple(PartTerm(query.keep, query.measured[query.rows[k]]) for query in noisy),
+            tuple(query.keep for query in known), record_parts, leaves, cells,
         )
         for k, (source, own) in enumerate(zip(sources, priors, strict=True))
     ]  # fmt: skip
