@@ -8,9 +8,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import both_lists as both_lists
 from bayesdp._text import meant as meant
 from bayesdp._text import nearest as nearest
@@ -154,17 +153,10 @@ def finite_array(
         raise TypeError(f"{argument} must hold integers or real numbers, got an array of dtype {array.dtype}")
     flat = array.reshape(-1)
     if array.dtype.kind == "f":
-        bad = np.flatnonzero(~np.isfinite(flat))
-        if bad.size:
-            raise ValueError(f"{argument} must be finite, but {_wrong(name_of, flat, bad, confidential)}")
-    big = np.flatnonzero((flat >= MAX_COUNT) | (flat <= -MAX_COUNT))
-    if big.size:
-        raise ValueError(
-            f"{argument} must be smaller than 2**53 in absolute value, but {_wrong(name_of, flat, big, confidential)}"
-        )
-    if array.dtype.kind in "iu":
-        return array.astype(np.int64)
-    return array.astype(np.float64)
+        _refuse(~np.isfinite(flat), f"{argument} must be finite", name_of, flat, confidential)
+    big = (flat >= MAX_COUNT) | (flat <= -MAX_COUNT)
+    _refuse(big, f"{argument} must be smaller than 2**53 in absolute value", name_of, flat, confidential)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array.astype(np.int64)
 
 
 def integer_array(
@@ -179,23 +171,18 @@ def integer_array(
     array = finite_array(values, argument, name_of, confidential=confidential)
     flat = array.reshape(-1)
     if array.dtype.kind == "f":
-        fractional = np.flatnonzero(flat != np.rint(flat))
-        if fractional.size:
-            message = _wrong(name_of, flat, fractional, confidential, "no whole number")
-            raise ValueError(f"{argument} must hold whole numbers, but {message}")
+        rule = f"{argument} must hold whole numbers"
+        _refuse(flat != np.rint(flat), rule, name_of, flat, confidential, "no whole number")
     if minimum is not None:
-        low = np.flatnonzero(flat < minimum)
-        if low.size:
-            raise ValueError(f"{argument} must be at least {minimum}, but {_wrong(name_of, flat, low, confidential)}")
+        _refuse(flat < minimum, f"{argument} must be at least {minimum}", name_of, flat, confidential)
     return array.astype(np.int64)
 
 
-def _wrong(
-    name_of: Callable[[int], str], flat: npt.NDArray[Any], which: Ints, confidential: bool, instead: str = "not"
-) -> str:
+def _refuse(bad: Mask, rule: str, name_of: Any, flat: Floats | Ints, confidential: bool, instead: str = "not") -> None:
     """Say which value breaks a rule, and what it is where that may be told."""
-    where = int(which[0])
-    return f"{name_of(where)} is {instead}" if confidential else f"{name_of(where)} is {flat[where]}"
+    if bad.any():
+        where = int(bad.argmax())
+        raise ValueError(f"{rule}, but {name_of(where)} is {instead if confidential else flat[where]}")
 
 
 def exact_total(values: Ints) -> int:
