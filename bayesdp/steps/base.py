@@ -114,7 +114,8 @@ class KernelTable(ABC):
     name: str
     shape: tuple[int, ...]
     kernel: CountChain | State
-    # Log-density of what depends on the table and its kernel does not know.
+    # Log-density of what depends on the table and its kernel does not know; None where every step is drawn from its exact conditional
+    # law (no accepting or rejecting).
     _rest: Callable[[Point, Ints], float] | None
 
     @property
@@ -126,11 +127,6 @@ class KernelTable(ABC):
     def value(self) -> Ints:
         """The table as it stands, a copy."""
         return self.kernel.counts.reshape(self.shape).copy()
-
-    @property
-    def exact_conditional(self) -> bool:
-        """Whether every step is drawn from its exact conditional law (no accepting or rejecting)."""
-        return self._rest is None
 
     @property
     def sums(self) -> Floats:

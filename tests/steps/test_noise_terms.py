@@ -55,7 +55,7 @@ def test_steps_are_exact_conditional_starts_are_within_reach_and_given_counts_be
     _, release = simulate(np.random.default_rng(3))
     model = build(release)
     table = table_of(model)
-    assert table.exact_conditional
+    assert table._rest is None
     law = Tulap(0.3, 1.0 - np.sqrt(1.0 - 1e-3))
     assert law.logpdf(0.2) == pytest.approx(release.measurements[0].law.log_density(0.2), abs=1e-12)
     end = law.support()[1]
@@ -102,7 +102,7 @@ def test_parameters_that_are_variables_and_a_start_that_the_rest_of_the_model_al
             own = epsilon or pm.Uniform("epsilon", 0.2, 2.0)
             bdp.distributions.Tulap("noisy", x, own, delta, observed=np.array([4.2, 7.4]))
         table = table_of(model)
-        assert table.exact_conditional is exact
+        assert (table._rest is None) is exact
     system, end = table.target.fiber.system, Tulap(1.0, 0.05).support()[1]
     assert (system.lower[1], system.upper[1]) == (np.ceil(7.4 - end), np.floor(7.4 + end))
     assert system.lower[0] == 0
