@@ -104,11 +104,6 @@ class Fixed(Statement):
     def _words(cls, given: Any) -> str:
         return SENTENCES[_validate.choice(given.which, tuple(SENTENCES), "which")]
 
-    @property
-    def of_all_noise(self) -> bool:
-        """Whether it is true of all noise together if it is true of each."""
-        return self.which in ("floating point", "generator")
-
 
 FLOATING_POINT_CAVEAT = Fixed("floating point")
 """A caveat for noise that no vetted integer-only sampler has drawn."""

@@ -543,8 +543,7 @@ def _caveats(releases: Sequence[Release]) -> list[Statement]:
     holders = {
         line: tuple(k for k, those in said.items() if line in those) for lines in said.values() for line in lines
     }
-    common = [
-        line for line, of in holders.items() if isinstance(line, Fixed) and line.of_all_noise and len(of) == len(said)
-    ]
+    of_all_noise = (Fixed("floating point"), Fixed("generator"))  # true of all noise together if true of each
+    common = [line for line, of in holders.items() if line in of_all_noise and len(of) == len(said)]
     others = [OfReleases(of, line) for line, of in holders.items() if line not in common]
     return [*common, *((Fixed("of a release by itself"), *others) if others else ())]
