@@ -184,11 +184,7 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
     drawn = f"{heading['chains']} chains of {heading['draws']} draws"
     if not heading["chains"]:  # `bayesdp.fit_cells`
         drawn = f"{heading['draws']} independent draws" if counts and heading["query"] != "cells" else "computed"
-    text = [
-        f"posterior of {of}, {drawn}: mean, standard deviation, {percent}% equal-tailed interval",
-        "",
-    ]
-    text += derived.in_columns(lines, len(labels))
+    first = f"posterior of {of}, {drawn}: mean, standard deviation, {percent}% equal-tailed interval"
     notes = {
         "exact: published exactly, or a sum of such values; there is nothing to estimate": answers.exact.any(),
         "determined: the exact values leave one possible value; nothing protects it, there is nothing to estimate": (
@@ -199,7 +195,8 @@ def _table(answers: Answers, heading: dict[str, Any], message: str) -> str:
         ),
         "simulated release: the noise came from a seeded generator": heading["simulated"],
     }
-    return "\n".join([*text, "", message, *(note for note, told in notes.items() if told)])
+    told = [note for note, holds in notes.items() if holds]
+    return "\n".join([first, "", *derived.in_columns(lines, len(labels)), "", message, *told])
 
 
 _REPORT_TEXT = """\

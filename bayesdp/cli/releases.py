@@ -76,8 +76,6 @@ def add_release(commands: Any) -> None:
 def release(args: argparse.Namespace) -> int:
     """Do it."""
     from dataclasses import MISSING, fields
-    from functools import reduce
-    from operator import add as add_queries
 
     import numpy as np
 
@@ -104,7 +102,8 @@ def release(args: argparse.Namespace) -> int:
     if args.query:
         if "query" not in required:
             raise ValueError(f"--query is no parameter of {args.mechanism}, whose noise is on the cells")
-        given["query"] = reduce(add_queries, [parse_query(text, frame) for text in args.query])
+        first, *others = (parse_query(text, frame) for text in args.query)
+        given["query"] = sum(others, first)
     mechanism = kind(invariants, **given)
     rng = None if args.seed is None else np.random.default_rng(args.seed)
     made = mechanism.release(table, rng=rng)
