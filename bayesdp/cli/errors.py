@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Never
 
 from bayesdp._interrupts import handled, interrupt, received, tell
@@ -180,10 +180,8 @@ def announce(path: str, text: str) -> None:
 
 def _discard() -> None:
     """Let the interpreter, which flushes standard output when it ends, write what it could not write to nowhere."""
-    try:
+    with suppress(OSError, ValueError):  # it is no file of the system
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):  # it is no file of the system
-        pass
 
 
 def _what_failed(error: OSError | ValueError) -> str:

@@ -175,8 +175,7 @@ def _check_table(release: Release, description: Mapping[str, Any]) -> None:
     exact: dict[Any, Any] = {}  # the answers to each exact part
     for one in release.exact:
         if one.sign == "=":
-            ends = np.cumsum([part.rows for part in one.query.parts])
-            exact |= zip(one.query.parts, np.split(np.ravel(one.values), ends[:-1]), strict=True)
+            exact |= {part: np.ravel(one.values)[rows] for part, rows in one.query.placed_parts}
     _check_published(description, release, exact)
     if not isinstance(mechanism, Mechanism):
         _check_unmade(description, mechanism, release)

@@ -45,11 +45,9 @@ class PublishedMargins:
         """The margins of a fiber with sums over nested labels, one for each of `NestedSums.generators`."""
         published: dict[tuple[int, ...], tuple[Ints, Ints]] = {}
         for query, values in fiber.equalities:
-            flat, start = values.reshape(-1), 0
-            for part in query.parts:
+            for part, rows in query.placed_parts:
                 if isinstance(part, SumPart):
-                    published[nested.level_of(part)] = part.row_of_cell, flat[start : start + part.rows]
-                start += part.rows
+                    published[nested.level_of(part)] = part.row_of_cell, values.reshape(-1)[rows]
         codes, margins = zip(*(published[levels] for levels in nested.generators), strict=True)
         return cls(codes, margins)
 
