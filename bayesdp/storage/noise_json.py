@@ -102,15 +102,13 @@ def _described_matrix(part: MatrixPart) -> dict[str, Any]:
 
 def described_table(frame: Frame, columns: Mapping[str, str]) -> dict[str, Any]:
     """A table as ``noise.json`` has it; `columns` are those of dimensions and groups in the CSV file, where they are stated."""
-    column = {name: {"column": own} for name, own in columns.items()}
-    dims = [
-        {"name": dim, **column.get(dim, {}), "labels": list(labels)}
-        for dim, labels in zip(frame.dims, frame.labels, strict=True)
-    ]
-    groups = [
-        {"name": name, "dimension": dim, **column.get(name, {}), "labels": list(labels)}
-        for name, dim, labels in frame.groups
-    ]
+
+    def entry(name: str, labels: Sequence[Label], **dimension: str) -> dict[str, Any]:
+        column = {"column": columns[name]} if name in columns else {}
+        return {"name": name, **dimension, **column, "labels": list(labels)}
+
+    dims = [entry(dim, labels) for dim, labels in zip(frame.dims, frame.labels, strict=True)]
+    groups = [entry(name, labels, dimension=dim) for name, dim, labels in frame.groups]
     return {"dimensions": dims, **({"groups": groups} if groups else {})}
 
 
