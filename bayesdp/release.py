@@ -215,8 +215,7 @@ class Release:
             plain = _text.loads(_text.dumps(dict(self.mechanism), "mechanism"), "mechanism")
             object.__setattr__(self, "mechanism", plain)
         kind = StatisticGuarantee if self.about == "statistics" else Guarantee
-        if self.guarantee is not None and not isinstance(self.guarantee, kind):
-            raise TypeError(f"guarantee must be a {kind.__name__}, got {type(self.guarantee).__name__}")
+        instance(self.guarantee, kind | None, f"guarantee must be a {kind.__name__}")
         boolean(self.simulated, "simulated")
         if self.guarantee is not None and self.guarantee.simulated != self.simulated:
             raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,8 +232,7 @@ def design(
     if count < 2:
         raise ValueError("n must be at least 2, so that widths have a Monte Carlo error, got 1")
     levels = _levels(probabilities)
-    if model is not None and not callable(model):
-        raise TypeError(f"model must be a function that gives back a pymc.Model, got {type(model).__name__}")
+    _validate.instance(model, Callable | None, "model must be a function that gives back a pymc.Model")
     prior: inputs.Prior | None = prior_or_table if callable(prior_or_table) else None
     frame = next((own.frame for candidate in listed for own in candidate.mechanisms), None)
     if frame is None:  # all candidates are functions

@@ -384,8 +384,7 @@ def _day(path: str | os.PathLike[str], date: Any) -> dt.date:
     """The day that was stated, else the one with which the name of the file begins."""
     if isinstance(date, dt.date):
         return date.date() if isinstance(date, dt.datetime) else date
-    if date is not None and not isinstance(date, str):
-        raise TypeError(f"date must be a datetime.date or a text such as '2023-02-06', got {date!r}")
+    instance(date, str | None, "date must be a datetime.date or a text such as '2023-02-06'", quoted=True)
     match = _DAY.match(Path(path).name) if date is None else _DAY.fullmatch(date)
     with suppress(ValueError):
         if match is not None:

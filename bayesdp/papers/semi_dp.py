@@ -465,8 +465,7 @@ def private_test(
     >>> private_test(lambda x: 0.7 if x[0, 0] == 3 else 0.3, approximate_dp(1.0), fiber, 3).private
     True
     """
-    if not callable(test):
-        raise TypeError(f"test must be a function of a table, got {type(test).__name__}")
+    instance(test, Callable, "test must be a function of a table")
     _checked(tradeoff)
     positive_integer(adjacency, "adjacency")
     mutual = (tradeoff, tradeoff.inverse())  # adjacency is: the larger of both functions bounds either order

@@ -293,9 +293,8 @@ class FrameworkMechanism:
 
     def _check_mechanism(self) -> None:
         law = self.mechanism
+        _validate.instance(law, NoiseLaw | Callable, "mechanism must be a function or a noise law")
         if not isinstance(law, NoiseLaw):
-            if not callable(law):
-                raise TypeError(f"mechanism must be a function or a noise law, got {type(law).__name__}")
             return
         if not self.additive:
             raise ValueError(f"{law!r} is a noise law, not a function of answers: hand it in with additive=True")

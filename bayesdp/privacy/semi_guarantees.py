@@ -42,8 +42,7 @@ class SemiGuarantee:
     def __post_init__(self) -> None:
         checked(self.tradeoff, "tradeoff")
         object.__setattr__(self, "adjacency", _validate.positive_integer(self.adjacency, "adjacency"))
-        if self.invariants is not None and not isinstance(self.invariants, Invariants):
-            raise TypeError(f"invariants must be an Invariants or None, got {type(self.invariants).__name__}")
+        _validate.instance(self.invariants, Invariants | None, "invariants must be an Invariants or None")
         _validate.choice(self.neighbours, METRICS, "neighbours")
 
     def group(self, k: int) -> SemiGuarantee:

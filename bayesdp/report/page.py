@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import probability
+from bayesdp._validate import instance, probability
 from bayesdp.calibration.study import verdict_of
 from bayesdp.calibration.verdict import Verdict
 from bayesdp.plots.comparisons import calibration_dispersion, calibration_ranks
@@ -177,9 +177,7 @@ def page(
     laws: LawComparison | None = None,
 ) -> str:
     """The text of the page; arguments as for `report`."""
-    given: Any = laws
-    if laws is not None and not isinstance(given, LawComparison):
-        raise TypeError(f"laws must be what bayesdp.compare_laws gave, got {type(laws).__name__}")
+    instance(laws, LawComparison | None, "laws must be what bayesdp.compare_laws gave")
     model = PosteriorModel.checked(posterior)
     fits = model.published_tables()
     level, truths = probability(prob, "prob"), _truths([fit.name for fit in fits], truth)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bayesdp._validate import positive_integer, shown
+from bayesdp._validate import instance, positive_integer, shown
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.priors import CellPrior
 from bayesdp.inference.annotating import said_of_run
@@ -220,13 +220,11 @@ def fit_parts(
     labels, sources, priors = parts_of(parts, prior)
     names = [str(label) for label in labels]
     plan = planned(priors, draws, tune, chains, cores, thin, counts, bins, batches, quantiles)
-    if top is not None and not isinstance(top, Release):
-        raise TypeError(f"top must be a bayesdp.Release, got {type(top).__name__}")
+    instance(top, Release | None, "top must be a bayesdp.Release")
     noisy, known = ([], []) if top is None else above(top, labels)
     size = draws_per_round(phase, plan.draws, coupled=bool(noisy))
     asked = None if together is None else positive_integer(together, "together")
-    if record_parts is not None and not callable(record_parts):
-        raise TypeError(f"record_parts must be a function of the frame of a part, got {record_parts!r}")
+    instance(record_parts, Callable | None, "record_parts must be a function of the frame of a part", quoted=True)
     queries, axis = named_queries(record, None, ()), 0
     stated: dict[str, Dims] = {} if top is None else {"top": cell_dims(top.frame, parts_axis(top.frame, labels, "top"))}
     if queries:

@@ -328,8 +328,7 @@ def _symbols(symbols: Any) -> dict[str, str | int]:
 
 
 def _thousands(thousands: Any) -> tuple[str, ...]:
-    if thousands is not None and not isinstance(thousands, Iterable):
-        raise TypeError(f"thousands must be a separator, or a list of them, got {thousands!r}")
+    instance(thousands, Iterable | None, "thousands must be a separator, or a list of them", quoted=True)
     signs = () if thousands is None else (thousands,) if isinstance(thousands, str) else tuple(thousands)
     for sign in signs:
         if not isinstance(sign, str) or len(sign) != 1 or sign not in _SEPARATORS:

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from bayesdp._text import printable
-from bayesdp._validate import choice, name_list, nearest, shown
+from bayesdp._validate import choice, instance, name_list, nearest, shown
 from bayesdp.queries import Query
 from bayesdp.storage.csv_file import CsvFile, read_csv
 from bayesdp.storage.guarded import damaged
@@ -316,8 +316,7 @@ def _tables(
     if missing is not None:
         choice(missing, tuple(STATUSES)[1:], "missing")
     for name, given in {"levels": levels, "groups": groups, "totals": totals, "lines": lines}.items():
-        if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"{name} must be a mapping, with names of columns as keys, got {given!r}")
+        instance(given, Mapping | None, f"{name} must be a mapping, with names of columns as keys", quoted=True)
     left_out, upper, sums = name_list(ignore, "ignore"), dict(groups or {}), {} if totals is None else totals
     chosen = {name: pattern(text, f"lines of {name!r}", "'Table 1'") for name, text in (lines or {}).items()}
     met: set[str] = set()

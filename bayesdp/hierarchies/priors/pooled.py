@@ -11,7 +11,7 @@ from scipy.special import betaln
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
-from bayesdp._validate import finite_real, positive_real
+from bayesdp._validate import finite_real, instance, positive_real
 from bayesdp.hierarchies.priors.base import (
     FREEDOM,
     GammaTerms,
@@ -385,8 +385,7 @@ class VaryingShares:
     family: ClassVar[str] = "negbin"
 
     def __post_init__(self) -> None:
-        if self.level is not None and not isinstance(self.level, str):
-            raise TypeError(f"level must be the name of a level of the tree, got {self.level!r}")
+        instance(self.level, str | None, "level must be the name of a level of the tree", quoted=True)
         finite_real(self.log_scale, "log_scale")
         finite_real(self.log_shape, "log_shape")
         for name in ("scale_spread", "spread", "within"):

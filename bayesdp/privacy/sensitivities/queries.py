@@ -367,8 +367,7 @@ def _check(query: Query, norm: str, neighbours: str, invariants: Invariants | No
     checked_query(query)
     _validate.choice(norm, NORMS, "norm")
     _validate.choice(neighbours, tuple(NEIGHBOURS), "neighbours")
-    if invariants is not None and not isinstance(invariants, Invariants):
-        raise TypeError(f"invariants must be an Invariants, got {type(invariants).__name__}")
+    _validate.instance(invariants, Invariants | None, "invariants must be an Invariants")
 
 
 def block_l1(sizes: Ints, free: int, neighbours: str) -> float:

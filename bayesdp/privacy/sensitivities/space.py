@@ -191,8 +191,7 @@ class SensitivitySpace:
         choice(self.neighbours, tuple(NEIGHBOURS), "neighbours")
         choice(self.convention, CONVENTIONS, "convention")
         fiber: Any = self.realised_in
-        if fiber is not None and not isinstance(fiber, Fiber):
-            raise TypeError(f"realised_in must be a Fiber, got {type(fiber).__name__}")
+        instance(fiber, Fiber | None, "realised_in must be a Fiber")
         for other, name in ((self.query.frame, "query"), (fiber.frame if fiber else None, "realised_in")):
             if other is not None and not other.same_cells(self.invariants.frame):
                 raise ValueError(f"{name} must be about the table of the invariants (same dimensions and labels)")
