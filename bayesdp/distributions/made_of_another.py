@@ -32,7 +32,7 @@ class OfAnotherRV(PythonRV):
     """A random variable of a law made of another one, with a scale: inputs are the location, that scale, and maybe others."""
 
     __props__: tuple[str, ...] = (*PROPS, "inner")
-    inner: type[noise.NoiseLaw]
+    inner: Any  # the type of the other law
     law_of: Any  # from the values of its inputs after the location to the law
 
     def rng_fn(self, rng: np.random.Generator, *inputs: Any) -> Any:
@@ -71,9 +71,8 @@ class CensoredRV(OfAnotherRV):
 
     def law_of(self, parameters: Sequence[Any]) -> noise.Censored:
         """The law with the values of its inputs after the location."""
-        kind: Any = self.inner
         width, low, high = parameters
-        return noise.Censored(kind(width), low, high)
+        return noise.Censored(self.inner(width), low, high)
 
 
 class Censored(Distribution):
@@ -122,7 +121,7 @@ def _censored_logp(
     op: CensoredRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, low: Any, high: Any, **_: Any
 ) -> Any:
     [value] = values
-    known: Any = op.inner
+    known = op.inner
     step = 1.0 if op.inner.integer else 0.0
     centre = pt.cast(mu, "float64")
     under = known.log_cdf_kernel(pt, finite(pt, low, 0.0) - step, centre, width)
@@ -158,8 +157,7 @@ class RoundedRV(OfAnotherRV):
 
     def law_of(self, parameters: Sequence[Any]) -> noise.Rounded:
         """The law with the values of its inputs after the location."""
-        kind: Any = self.inner
-        return noise.Rounded(kind(parameters[0]), self.base)
+        return noise.Rounded(self.inner(parameters[0]), self.base)
 
 
 class Rounded(Distribution):
@@ -201,11 +199,10 @@ register_distribution(noise.Rounded, Rounded)
 
 @_logprob.register(RoundedRV)
 def _rounded_logp(op: RoundedRV, values: Any, rng: Any, size: Any, mu: Any, width: Any, **_: Any) -> Any:
-    kind: Any = op.inner
     steps, known = steps_of(pt, pt.cast(values[0], "float64"), op.base)
     off = pt.abs(steps * op.base - pt.cast(mu, "float64"))
-    found = pt.switch(known, log_cell(kind, pt, off, 0.5 * op.base, width), -np.inf)
-    return check_parameters(found, width > 0, msg=f"{kind.scale_name} > 0")
+    found = pt.switch(known, log_cell(op.inner, pt, off, 0.5 * op.base, width), -np.inf)
+    return check_parameters(found, width > 0, msg=f"{op.inner.scale_name} > 0")
 
 
 @_support_point.register(RoundedRV)

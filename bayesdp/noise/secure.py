@@ -45,11 +45,10 @@ def draw_independent(law: NoiseLaw, size: int, engine: str = "auto") -> Ints:
 
     TypeError if the law has no such sampler, or several scales; OverflowError for noise too large to be added to a count exactly.
     """
-    known: Any = law
-    instance(known, NoiseLaw, "law must be a noise law such as DiscreteLaplace(b=2.0)", quoted=True)
-    if known.independent and any(isinstance(value, np.ndarray) for value in known.model_parameters().values()):
+    instance(law, NoiseLaw, "law must be a noise law such as DiscreteLaplace(b=2.0)", quoted=True)
+    if law.independent and any(isinstance(value, np.ndarray) for value in law.model_parameters().values()):
         raise TypeError(f"law must have one scale for all answers, got {law}")
-    found = known.draw_by_integers(nonnegative_integer(size, "size"), engine_for(engine))
+    found = law.draw_by_integers(nonnegative_integer(size, "size"), engine_for(engine))
     if any(abs(value) >= _LARGEST for value in found):
         raise OverflowError(f"noise of 2**53 or more was drawn, and cannot be added to a count exactly; law {law}")
     return np.array(found, dtype=np.int64)

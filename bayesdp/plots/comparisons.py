@@ -26,9 +26,8 @@ from bayesdp.posterior.law_comparison import LawComparison
 _MARKED = COLOURS["release"]
 
 
-def _judged(result: xr.DataTree) -> Verdict:
-    given: Any = result
-    if not isinstance(given, xr.DataTree) or not {"prior_sbc", "dispersion_sbc", "verdict"} <= set(given.children):
+def _judged(result: Any) -> Verdict:
+    if not isinstance(result, xr.DataTree) or not {"prior_sbc", "dispersion_sbc", "verdict"} <= set(result.children):
         raise TypeError(f"result must be what bayesdp.calibration.study gave, got {type(result).__name__}")
     return verdict_of(result)
 

@@ -172,8 +172,7 @@ class Guarantee:
         object.__setattr__(self, "caveats", tuple(i if isinstance(i, Statement) else Sentence(i) for i in said))
         object.__setattr__(self, "sampler", SamplerStatement.of(self.sampler))
         _validate.boolean(self.simulated, "simulated")
-        person: Any = self.person
-        _validate.instance(person, str, "person must be a sentence", quoted=True)
+        _validate.instance(self.person, str, "person must be a sentence", quoted=True)
         if self.determined_complete is not None:
             _validate.boolean(self.determined_complete, "determined_complete")
 
