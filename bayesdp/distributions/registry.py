@@ -36,6 +36,7 @@ from pytensor.tensor.variable import TensorConstant
 from bayesdp._docs import entries_of, joined, sections_of
 from bayesdp._numba import code_version
 from bayesdp._numba import nb as numba
+from bayesdp._validate import instance
 from bayesdp._wiring import named
 from bayesdp.invariants import Invariants
 from bayesdp.noise.base import NoiseLaw
@@ -405,7 +406,7 @@ def location(value: Any) -> Any:
 
 def checked_location(value: Any, invariants: Any) -> Any:
     """Accept a location with exactly the dimensions of the table of the invariants (batches in front)."""
-    check_invariants(invariants)
+    instance(invariants, Invariants, "invariants must be a bayesdp.Invariants")
     variable = location(value)
     table = invariants.frame.shape
     known = variable.type.shape[max(variable.ndim - len(table), 0) :]
@@ -415,9 +416,3 @@ def checked_location(value: Any, invariants: Any) -> Any:
     if not fits:
         raise ValueError(f"mu must have the shape of the table, {table}, got {variable.type.shape}")
     return variable
-
-
-def check_invariants(given: Any) -> None:
-    """Insist on invariants."""
-    if not isinstance(given, Invariants):
-        raise TypeError(f"invariants must be a bayesdp.Invariants, got {type(given).__name__}")

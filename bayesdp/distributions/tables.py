@@ -26,6 +26,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from bayesdp._arrays import Floats, Ints
 from bayesdp._numba import nb as numba
+from bayesdp._validate import instance
 from bayesdp._wiring import connected
 from bayesdp.distributions.confidential_counts import as_tied_table
 from bayesdp.distributions.registry import (
@@ -34,7 +35,6 @@ from bayesdp.distributions.registry import (
     WithDerivatives,
     add_likelihood,
     blank,
-    check_invariants,
     checked_location,
     distribution_of,
     in_python,
@@ -467,7 +467,7 @@ class RowSpaceNoise(pm.Continuous):
     @classmethod
     def dist(cls, b: Any, *, invariants: Invariants, **kwargs: Any) -> Any:
         """Make an unregistered variable; see the class for the parameters."""
-        check_invariants(invariants)
+        instance(invariants, Invariants, "invariants must be a bayesdp.Invariants")
         if not invariants.rank:
             raise ValueError("without invariants nothing is projected and there is no row-space noise: use pm.Laplace")
         return super().dist([scale(b, "b")], invariants=invariants, **kwargs)
