@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
-from scipy.special import ndtri_exp
+from scipy.special import log_expit, ndtri_exp
 
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon, rho_to_epsilon
@@ -155,14 +155,6 @@ class Loss(_Parameters):
         )
 
 
-_LARGEST_EXPONENT = 700.0
-"""Beyond it exp(x) is no binary64 number, and 1 + exp(x) is exp(x) to the last bit."""
-
-
-def _log_one_plus_exp(x: float) -> float:
-    return x if x > _LARGEST_EXPONENT else math.log1p(math.exp(x))
-
-
 @dataclass(frozen=True, eq=False)
 class PureDP(Loss):
     """Pure differential privacy: no event is more than ``exp(epsilon)`` times as probable for one table as for the other.
@@ -197,7 +189,7 @@ class PureDP(Loss):
             return ZCDP(0.5 * self.epsilon**2)  # Bun and Steinke, 2016, Proposition 1.4
         # mu = -2 Phi^-1(1 / (1 + e^epsilon)), the smallest possible: the two trade-off functions meet on the diagonal, to the left of
         # which the one of epsilon is a line between two points of the other one, which is convex.
-        return GaussianDP(max(0.0, -2.0 * float(ndtri_exp(-_log_one_plus_exp(self.epsilon)))))
+        return GaussianDP(max(0.0, -2.0 * float(ndtri_exp(log_expit(-self.epsilon)))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +252,7 @@ class ApproximateDP(Loss):
         if asked < self.delta:
             raise ValueError(f"delta must be at least that of the loss, {self.delta:.6g}, got {asked:.6g}")
         # 1 + e^e = (1 - asked) / (1 - delta) (1 + e^epsilon)
-        log_sum = math.log1p(-asked) - math.log1p(-self.delta) + _log_one_plus_exp(self.epsilon)
+        log_sum = math.log1p(-asked) - math.log1p(-self.delta) - float(log_expit(-self.epsilon))
         if log_sum <= math.log(2.0):
             return ApproximateDP(0.0, asked)
         return ApproximateDP(min(max(log_sum + math.log(-math.expm1(-log_sum)), 0.0), self.epsilon), asked)
