@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.special
 
 from bayesdp import _validate
-from bayesdp._arrays import Floats
+from bayesdp._arrays import Floats, Ints
 from bayesdp._validate import MAX_SCALE, MIN_SCALE, positive_number
 
 type Limit = float | Floats
@@ -64,6 +64,14 @@ def broadcast_scale(scale: float | Floats, shape: tuple[int, ...], argument: str
         raise ValueError(
             f"{argument} has shape {np.shape(scale)}, which does not fit values of shape {shape}"
         ) from None
+
+
+def at_answers(value: npt.ArrayLike, answer: int | Ints, shape: tuple[int, ...]) -> Any:
+    """A parameter at one answer of a query of this shape, a number, or at an array of places, in its shape unless it is one number."""
+    if np.ndim(value) == 0:
+        return value
+    found = np.broadcast_to(value, shape).reshape(-1)[answer]
+    return found if np.ndim(found) else found.item()
 
 
 def located(location: npt.ArrayLike | None, shape: tuple[int, ...]) -> Floats:

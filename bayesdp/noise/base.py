@@ -16,7 +16,7 @@ from bayesdp._wiring import named, names
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
 from bayesdp.lattices import Sampler
-from bayesdp.noise.arrays import located
+from bayesdp.noise.arrays import at_answers, located
 from bayesdp.privacy import Difference, gaussian_pairs
 from bayesdp.privacy.losses import Loss, PureDP
 from bayesdp.privacy.tradeoffs.base import TradeOff
@@ -454,13 +454,16 @@ class NoiseLaw(ABC):
         """The law of values before any of them were held back; the law itself unless it says otherwise."""
         return self
 
-    def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
-        """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own."""
+    def of_answer(self, answer: int | Ints, shape: tuple[int, ...]) -> NoiseLaw:
+        """The law of one answer of a query of this shape, by its place: where parameters differ between answers, with its own.
+
+        Of an array of places it is the law of these answers, whose parameters have the shape of that array.
+        """
         parameters = self._parameters()
         arrays = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
         if not self.independent or not arrays:
             return self
-        of_one = {name: np.broadcast_to(value, shape).reshape(-1)[answer].item() for name, value in arrays.items()}
+        of_one = {name: at_answers(value, answer, shape) for name, value in arrays.items()}
         return type(self)(**(parameters | of_one))
 
     def picture(self, values: Floats, sd: float) -> Floats | None:

@@ -61,17 +61,18 @@ class NotByCell(ValueError):
 class Cells:
     """What is known of the cells, those with the same prior and the same answers once; arrays are of U different cells.
 
-    A cell has up to K answers, shape (U, K): each by a law (a place in `laws`, -1: no answer), with the scale of laws that have one.
+    A cell has up to K answers, shape (U, K): each by a law, a place in `laws` (-1: no answer), beside which is stated how many sets of
+    parameters its answers have; `place` is which one an answer has.
     """
 
     frame: Frame
     which: Ints  # of every cell of the table, which of the different ones it is
     family: str
-    laws: tuple[NoiseLaw, ...]
+    laws: tuple[tuple[NoiseLaw, int], ...]
     theta: Floats
     alpha: Floats
     law: Ints
-    scale: Floats
+    place: Ints
     value: Floats
 
     @classmethod
@@ -88,22 +89,29 @@ class Cells:
         table[..., 0] = -1
         table[cell.astype(np.int64), slot] = np.stack(columns, axis=1)
         rows, which = np.unique(np.column_stack([*weights, table.reshape(frame.size, -1)]), axis=0, return_inverse=True)
-        law, scale, value = np.moveaxis(rows[:, 2:].reshape(len(rows), -1, 3), 2, 0)
-        own = rows[:, 0].copy(), rows[:, 1].copy(), law.astype(np.int64), scale, value
+        law, place, value = np.moveaxis(rows[:, 2:].reshape(len(rows), -1, 3), 2, 0)
+        own = rows[:, 0].copy(), rows[:, 1].copy(), law.astype(np.int64), place.astype(np.int64), value
         return cls(frame, which.reshape(-1), prior.family, laws, *own)
 
     @cached_property
     def _turn(self) -> Floats:
         """Up to which count the likelihood of each answer does not fall, and from which on it does not rise."""
-        ends = [law.limits if getattr(law, "has_atoms", False) else (np.nan, np.nan) for law in self.laws]
-        low, high = np.moveaxis(np.reshape(ends, (-1, 2))[self.law], 2, 0)  # where tail probabilities stand
+        low, high = np.full((2, *self.law.shape), np.nan)  # where tail probabilities stand
+        for k, (law, _) in enumerate(self.laws):
+            if getattr(law, "has_atoms", False):
+                low[self.law == k], high[self.law == k] = self._law_at(k, self.place[self.law == k]).limits
         turn = np.where(self._tilted, np.nan, self.value)
         return np.where(self.value == low, -np.inf, np.where(self.value == high, np.inf, turn))
 
     @cached_property
     def _tilted(self) -> Mask:
         """Which answers have a log-concave law that turns elsewhere: a truncated Gaussian one."""
-        return np.isin(self.law, [k for k, law in enumerate(self.laws) if isinstance(law, TruncatedGaussian)])
+        return np.isin(self.law, [k for k, (law, _) in enumerate(self.laws) if isinstance(law, TruncatedGaussian)])
+
+    def _law_at(self, k: int, place: Ints) -> Any:
+        """A law with the parameters of some answers, in their shape."""
+        law, many = self.laws[k]
+        return law if many == 1 else law.of_answer(place, (many,))
 
     def _log_prior(self, rows: Ints, x: Floats) -> Floats:
         """At counts, shape (rows, counts)."""
@@ -120,10 +128,8 @@ class Cells:
             which, start = np.unique(law[order, slot], return_index=True)
             for k, own in zip(which.tolist(), np.split(order, start[1:]), strict=False):  # one of no rows, but no law
                 if k >= 0:
-                    one, y = self.laws[k], self.value[rows[own], slot][:, None]
-                    if isinstance(one, ScaledLaw):
-                        one = one.at_scales(self.scale[rows[own], slot][:, None])
-                    total[own] += one.log_each(y, x[own])
+                    place, y = (array[rows[own], slot][:, None] for array in (self.place, self.value))
+                    total[own] += self._law_at(k, place).log_each(y, x[own])
         return total
 
     def _log_left_out(self, rows: Ints, x: Floats, side: int) -> Floats:
@@ -158,7 +164,7 @@ class Cells:
     def grid(self) -> tuple[Ints, Ints]:
         """The first and the last count of each sum."""
         first, last = np.zeros(len(self.law)), np.full(len(self.law), np.inf)
-        for k, law in enumerate(self.laws):
+        for k, (law, _) in enumerate(self.laws):
             if isinstance(law, PerturbedLaw):
                 rows, slots = np.nonzero(self.law == k)
                 value, table = self.value[rows, slots], law.transitions
@@ -209,13 +215,13 @@ class Cells:
             yield rows, first[rows], mass / mass.sum(axis=1, keepdims=True)
 
 
-def _answers_of(release: Release) -> tuple[tuple[NoiseLaw, ...], Floats]:
-    """The laws, and of every answer: its cell, its law, its scale, and the published value, shape (4, answers)."""
+def _answers_of(release: Release) -> tuple[tuple[tuple[NoiseLaw, int], ...], Floats]:
+    """The laws, and of every answer: its cell, its law, its set of parameters, and the published value, shape (4, answers)."""
     if release.about != "counts":
         raise NotByCell("it is about statistics")
     if release.exact:
         raise NotByCell(f"{described(release.exact[0].query)} is exact, which ties cells together")
-    laws: dict[Any, tuple[int, NoiseLaw]] = {}
+    laws: dict[tuple[NoiseLaw, int], int] = {}
     found = [np.zeros((4, 0))]
     for measured in release.measurements:
         query, law, inner = measured.query, measured.law, measured.law.uncensored
@@ -228,17 +234,15 @@ def _answers_of(release: Release) -> tuple[tuple[NoiseLaw, ...], Floats]:
         known = known or (isinstance(inner, ScaledLaw) and inner.kernel_form is not None)
         if not known and not (isinstance(law, BoundedLaw) and np.ndim(law.lower) == np.ndim(law.upper) == 0):
             raise NotByCell(f"how the noise law {law} falls off is not known")
-        scale = np.zeros(len(rows))
-        if isinstance(law, ScaledLaw):
-            scale = np.broadcast_to(law.scale, query.shape).reshape(-1)[rows]
-            number = [laws.setdefault(type(law), (len(laws), law))[0]]
-        else:
-            one = law.of_answer(0, query.shape) == law
-            each = [law] if one else [law.of_answer(int(i), query.shape) for i in rows]
-            number = [laws.setdefault(own, (len(laws), own))[0] for own in each]
-        value = measured.values.reshape(-1)[rows]
-        found.append(np.stack([matrix.indices[rows], np.broadcast_to(number, len(rows)), scale, value]))
-    return tuple(law for _, law in laws.values()), np.concatenate(found, axis=1)
+        own, place = (law, 1), np.zeros(len(rows))
+        if len(rows) and law.of_answer(0, query.shape) != law:
+            arrays = [each for each in law.model_parameters().values() if isinstance(each, np.ndarray)]
+            sets = np.stack([np.broadcast_to(each, query.shape).reshape(-1)[rows] for each in arrays])
+            _, first, place = np.unique(sets, axis=1, return_index=True, return_inverse=True)
+            own = law.of_answer(rows[first], query.shape), len(first)
+        number = np.full(len(rows), laws.setdefault(own, len(laws)))
+        found.append(np.stack([matrix.indices[rows], number, place.reshape(-1), measured.values.reshape(-1)[rows]]))
+    return tuple(laws), np.concatenate(found, axis=1)
 
 
 def _summed(
@@ -285,8 +289,7 @@ def fit_cells(
 ) -> xr.DataTree:
     """Compute the posterior of a table in which cells are independent, cell by cell, without a chain: 100,000 in seconds.
 
-    For releases in which nothing is exact and every noisy answer is about one cell. Where answers with thresholds or rounding have
-    a scale of their own each, a cell takes some 6 milliseconds.
+    For releases in which nothing is exact and every noisy answer is about one cell.
 
     Parameters
     ----------

@@ -49,6 +49,11 @@ def test_the_law_of_one_answer_parameters_and_ends():
     law = noise.Laplace([1.0, 2.5])
     assert law.of_answer(3, (2, 2)) == noise.Laplace(2.5)
     assert noise.Laplace(2.0).of_answer(3, (2, 2)) == noise.Laplace(2.0)
+    some = np.array([[3], [0]])  # the laws of some answers as one
+    assert law.of_answer(some, (2, 2)) == noise.Laplace([[2.5], [1.0]])
+    censored = noise.Censored(noise.Gaussian([1.0, 2.5]), below=[[4.0], [5.0]])
+    assert censored.of_answer(some, (2, 2)) == noise.Censored(noise.Gaussian([[2.5], [1.0]]), [[5.0], [4.0]])
+    assert noise.Rounded(law, 2).of_answer(some, (2, 2)) == noise.Rounded(noise.Laplace([[2.5], [1.0]]), 2)
     assert noise.LatticeLaplace(0.3).of_answer(1, (3, 2)) == noise.LatticeLaplace(0.3)
     law = noise.BoundaryInflatedDiscreteGaussian(2.5, (0, 9))
     assert law.limits == (0.0, 9.0)

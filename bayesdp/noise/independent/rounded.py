@@ -186,7 +186,7 @@ class Rounded(MadeOfAnother):
     def _at(self, scale: npt.ArrayLike) -> Rounded:
         return Rounded(self.noise.at_scales(scale), self.base)
 
-    def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
+    def of_answer(self, answer: int | Ints, shape: tuple[int, ...]) -> NoiseLaw:
         """The law of one answer. See `NoiseLaw.of_answer`."""
         return Rounded(self.noise.of_answer(answer, shape), self.base)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.windows import LogMassWindows
 from bayesdp.invariants import Invariants
-from bayesdp.noise.arrays import Limit, broadcast_scale, checked_limit, finite, values_and_location
+from bayesdp.noise.arrays import Limit, at_answers, broadcast_scale, checked_limit, finite, values_and_location
 from bayesdp.noise.base import IndependentLaw, LossByLength, NoiseLaw
 from bayesdp.noise.bounded.base import check_sides, plain_bounds
 from bayesdp.noise.independent.laws import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -285,9 +285,9 @@ class Censored(MadeOfAnother):
         y = np.asarray(values, dtype=np.float64)
         return censored_windows(self.noise, y, *self._thresholds(y.shape))
 
-    def of_answer(self, answer: int, shape: tuple[int, ...]) -> NoiseLaw:
-        """The law of one answer, with its thresholds. See `NoiseLaw.of_answer`."""
-        low, high = (side.reshape(-1)[answer].item() for side in self._thresholds(shape))
+    def of_answer(self, answer: int | Ints, shape: tuple[int, ...]) -> NoiseLaw:
+        """The law of one answer, or of some, with its thresholds. See `NoiseLaw.of_answer`."""
+        low, high = (at_answers(side, answer, shape) for side in (self.below, self.above))
         return Censored(self.noise.of_answer(answer, shape), low, high)
 
     def describe(self) -> dict[str, Any]:
