@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.stats import rankdata
 
 import bayesdp as bdp
 from bayesdp.posterior.selections import Selection, Sums
@@ -466,3 +467,16 @@ def test_streamed_posteriors_have_what_recorded_sums_add_up_to(streamed):
     ):
         with pytest.raises(ValueError, match=words):
             bdp.summary(streamed, {"q": own})
+
+
+def test_the_diagnostics_of_ranks_and_events_are_those_of_arviz_in_compiled_code_too(tree, monkeypatch):
+    monkeypatch.setattr("bayesdp._chains._MANY", 0)
+    women = D.total("sex=women", by="county")
+    found = bdp.summary(tree, {"women": women, "rank": women.rank("county"), "more": women.exceeds(1)})
+    values = tree["posterior"]["x"].sel(sex="women").values.astype(float)
+    ranks = rankdata(-values, axis=-1)
+    assert 0.0 < np.mean(ranks % 1.0 != 0.0)  # ties: halves
+    for part, own in (("women", values), ("rank", ranks), ("more", np.concatenate([values > 1, values == 1], axis=2))):
+        for name, more in (("ess_bulk", {"method": "bulk"}), ("ess_tail", {"method": "tail", "prob": (0.05, 0.95)})):
+            expected = [float(az.ess(own[..., i].astype(float), **more)) for i in range(own.shape[2])]
+            np.testing.assert_allclose(found.loc[part, name].to_numpy(float), expected, rtol=1e-8)
