@@ -403,19 +403,22 @@ def summarised(name: str, own: Drawn, prob: float) -> tuple[dict[str, Any], list
     names = ("mean", "sd", *ends, "mcse", "ess_bulk", "ess_tail", "rhat")
     found = {column: np.full(shape[2], np.nan) for column in names}
     for rows in [np.flatnonzero(undefined == 0), *np.flatnonzero((undefined > 0) & (share > 0))[:, None]]:
-        summary = summarise_draws(flat[:, rows][there[:, rows[0]]], prob) if rows.size else None
+        some = flat if len(rows) == shape[2] > 1 else flat[:, rows][there[:, rows[0]]] if rows.size else None
+        summary = None if some is None else summarise_draws(some, prob)
         for column, of in zip(names[:4], ("mean", "sd", "lower", "upper"), strict=True):
             found[column][rows] = getattr(summary, of, ())
     drawn, free = found[ends[0]].copy(), np.flatnonzero(~own.determined & (share > 0))
     # Draws without a value count as the mean of the others: the error of that mean is then this one's, over their share.
-    filled = np.where(there, flat, found["mean"]).reshape(shape)[..., free]
+    filled = (np.where(there, flat, found["mean"]) if undefined.any() else flat).reshape(shape)
+    filled = filled if len(free) == shape[2] else filled[..., free]
     twice = 2.0 * filled  # of counts, ranks and events whole numbers, whose statistics are worked out faster
     whole = bool((np.abs(twice) < 2.0**53).all() and (twice == np.rint(twice)).all())
     of_chains, size = chain_statistics(twice.astype(np.int64) if whole else filled), np.full(shape[2], np.nan)
     size[free], found["rhat"][free] = ess_mean(filled) * share[free], of_chains.rhat
     for column in ("ess_bulk", "ess_tail"):
         found[column][free] = getattr(of_chains, column) * share[free]
-    still = free[np.fmin.reduce(flat[:, free]) == np.fmax.reduce(flat[:, free])]
+    still = free[found["sd"][free] <= 1e-9 * np.abs(found["mean"][free])]  # as far as rounding leaves it
+    still = still[np.fmin.reduce(flat[:, still]) == np.fmax.reduce(flat[:, still])]
     found["sd"][still] = 0.0
     for own_size in (size, found["ess_bulk"], found["ess_tail"]):
         own_size[still] = np.nan
