@@ -107,9 +107,11 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
     # `absent`: minus infinity for the smallest value, infinity for the largest one. `integer`: whether values, and so limits, are.
     if value is None:
         return absent
-    given = np.asarray(value, dtype=object)
-    items: list[Any] = [absent if item is None else item for item in given.reshape(-1)]
-    for item in items:
+    numbers = isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
+    given = np.asarray(value, dtype=np.float64 if numbers else object)
+    items: list[Any] = [] if numbers else [absent if item is None else item for item in given.reshape(-1)]
+    largest = [np.max(np.abs(given), where=np.isfinite(given), initial=0.0)] if numbers else []  # says it of all
+    for item in items + largest:
         # Text that looks like a number, and booleans, would become numbers.
         if isinstance(item, bool | np.bool) or not isinstance(item, Real):
             raise TypeError(f"{argument} must be a real number, an array of them or None, got {value!r}")
@@ -117,7 +119,7 @@ def checked_limit(value: Any, absent: float, argument: str, *, integer: bool) ->
         size = abs(plain.item() if hasattr(plain, "item") else plain)  # NumPy's smallest integer has no absolute value
         if _validate.MAX_COUNT <= size != np.inf:
             raise ValueError(f"{argument} must be smaller than 2**53 in absolute value, got {value!r}")
-    array = np.array([float(item) for item in items]).reshape(given.shape)
+    array = given.copy() if numbers else np.array([float(item) for item in items]).reshape(given.shape)
     if not array.size:
         raise ValueError(f"{argument} must hold at least one number, got an array of shape {array.shape}")
     if np.any(np.isnan(array)) or np.any(array == -absent):
