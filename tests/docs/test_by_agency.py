@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesdp.noise import RandomRounding, UnknownPerturbation, law_names
+from bayesdp.noise import DiscreteGaussian, RandomRounding, UnknownPerturbation, law_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/how-to/by-agency.md").read_text(encoding="utf-8")
@@ -37,11 +37,24 @@ def test_each_country_has_a_section_with_what_is_known_what_is_assumed_and_the_s
         "HESA",
         "Destatis",
         "Census Bureau",
+        "Detailed DHC-A",
+        "American Community Survey (ACS)",
         "Wikimedia",
     ):
         assert agency in PAGE
     for name in re.findall(r"--law '([a-z-]+)", PAGE):
         assert name in law_names().split(", ")
+
+
+def test_the_noise_of_the_detailed_dhc_a_is_what_its_settings_say():
+    """Variances by the privacy loss of one group, and the threshold of counties by the quantile that the program takes."""
+    for rho, told in ((2.134, 2.34), (0.159, 31.45), (0.008, 625.0)):
+        law = DiscreteGaussian(rho=0.9 * rho / 9, sensitivity=1.0)
+        assert law.variance(()).item() == pytest.approx(told, abs=0.01)
+        assert f"{rho}: {told}" in PAGE
+    noise = DiscreteGaussian(variance=31.45)
+    held_back = int(np.argmax(noise.cdf(np.arange(100.0)) >= 0.9999))  # and all that is no larger
+    assert f"below={held_back + 1})" in PAGE
 
 
 def test_the_guide_and_the_index_lead_to_it():
