@@ -51,6 +51,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"bayesdp {release}"
 html_static_path = ["_static", "made/_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "search_scorer.js")
 mathjax_path = "mathjax/tex-mml-chtml.js"
 html_theme_options = {
     "navbar_align": "left",

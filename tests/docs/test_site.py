@@ -1,9 +1,11 @@
-"""The site as it is built: no warning, no dead link, nothing from another machine, a text for every picture.
+"""The site as it is built: no warning, no dead link, nothing from another machine, a text for every picture, and its search.
 
 ``BAYESDP_SITE=folder`` names a site that has been built (`make docs` does that); without it the site is built here.
 """
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -74,3 +76,30 @@ def test_nothing_is_loaded_from_elsewhere_every_picture_has_a_text_and_it_is_not
         assert "url(http" not in text.replace('"', "").replace("'", ""), sheet
         assert "@import" not in text or "//" not in text.split("@import", 1)[1].split(";", 1)[0], sheet
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 20e6
+
+
+_SEARCH = """
+const fs = require("fs"), vm = require("vm"), [folder, ...queries] = process.argv.slice(1);
+const page = { documentElement: { dataset: {} }, getElementById: () => null };
+const world = { document: page, SPHINX_HIGHLIGHT_ENABLED: false, _ready: () => null, _: (text) => text, queries };
+vm.createContext(Object.assign(world, { window: world }));
+const static = ["base-stemmer", "english-stemmer", "documentation_options", "language_data", "searchtools"];
+for (const name of [...static.map((name) => "_static/" + name), "searchindex"])
+  vm.runInContext(fs.readFileSync(`${folder}/${name}.js`, "utf8"), world);
+const found = "queries.map((query) => Search._performSearch(...Search._parseQuery(query)).reverse().map((own) => own[5]))";
+console.log(vm.runInContext(`JSON.stringify(${found})`, world));
+"""
+"""Sphinx's own search, without a browser: the files that each query finds, the best first (5 is the place of a result's file)."""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node, which runs the site's search, is not here")
+def test_the_search_leads_to_the_pages(site):
+    derived = ["ratio", "rank", "ranks", "share", "compare", "share of women"]
+    agencies = ["Australia", "Canada", "New Zealand", "Scotland", "England", "United Kingdom", "Germany", "Census", "ACS",
+                "American Community Survey", "DHC-A", "Statistics Canada", "Stats NZ", "Destatis", "Wikimedia"]  # fmt: skip
+    wanted = dict.fromkeys(derived, "how-to/derived-quantities.md") | dict.fromkeys(agencies, "how-to/by-agency.md")
+    command = ["node", "-e", _SEARCH, str(site), *wanted]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert told.returncode == 0, told.stderr
+    for (query, page), files in zip(wanted.items(), json.loads(told.stdout), strict=True):
+        assert page in files[:5], f"{query}: {files[:8]}"
