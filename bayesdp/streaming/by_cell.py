@@ -234,7 +234,7 @@ def _answers_of(release: Release) -> tuple[tuple[tuple[NoiseLaw, int], ...], Flo
         known = known or (isinstance(inner, ScaledLaw) and inner.kernel_form is not None)
         if not known and not (isinstance(law, BoundedLaw) and np.ndim(law.lower) == np.ndim(law.upper) == 0):
             raise NotByCell(f"how the noise law {law} falls off is not known")
-        own, place = (law, 1), np.zeros(len(rows))
+        own, place = (law, 1), np.zeros(len(rows), dtype=np.int64)
         if len(rows) and law.of_answer(0, query.shape) != law:
             arrays = [each for each in law.model_parameters().values() if isinstance(each, np.ndarray)]
             sets = np.stack([np.broadcast_to(each, query.shape).reshape(-1)[rows] for each in arrays])
