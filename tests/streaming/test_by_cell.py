@@ -329,7 +329,7 @@ def test_what_is_refused(two_way):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["as it is", "thresholds", "rounded"])
 def test_a_hundred_thousand_rows(kind):
-    # Laplace noise with a scale of its own in each row, so that no two rows are alike: some 10 to 20 s of a processor.
+    # Laplace noise with a scale of its own in each row, so that no two rows are alike: some 13 s of a processor.
     rng = np.random.default_rng(3)
     table = {"row": range(100_000)}
     truth = rng.negative_binomial(1, 1 / 51, size=100_000)
