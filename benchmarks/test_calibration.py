@@ -13,9 +13,8 @@ import pytest
 
 import bayesdp as bdp
 from bayesdp.calibration import sbc
-from bayesdp.calibration.fits import SAMPLER
 from bayesdp.calibration.runs import in_processes
-from bayesdp.calibration.study import Study
+from bayesdp.calibration.study import SHORT, Study
 
 TABLE = {"row": ["a", "b"], "column": ["u", "v", "w"]}
 MECHANISM = bdp.LatticeLaplace(bdp.Margins(TABLE, ["row"], ["column"]), epsilon=0.5)
@@ -54,7 +53,7 @@ def rebuilding(study: Study, build: Any, count: int = 3) -> float:
     for number in range(count):
         release = study.draw(number).release
         with build(release) as model:
-            pm.sample(**SAMPLER, random_seed=number, model=model)
+            pm.sample(**SHORT, random_seed=number, model=model)
     return (time.perf_counter() - start) / count
 
 
@@ -70,7 +69,7 @@ def test_a_core(benchmark: Any, enter: Any, words: str, draw: Any, build: Any) -
     numbers = iter(range(2, 10_000))
     benchmark.pedantic(lambda: study(next(numbers)), rounds=COUNT)
     each = benchmark.stats.stats.median
-    enter(f"simulations a second a core, 2 x 3 {words}, 400 + 400 draws", 1 / each, "/s", at_least=10)
+    enter(f"simulations a second a core, 2 x 3 {words}, 200 + 200 draws", 1 / each, "/s", at_least=10)
     with pytensor.config.change_flags(numba__cache=False):
         enter(f"{words}: to rebuild and recompile takes", rebuilding(study, build) / each, "times as long", at_least=10)
     enter(f"{words}: to rebuild takes, with PyTensor's files of earlier runs", rebuilding(study, build) / each, "times")

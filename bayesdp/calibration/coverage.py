@@ -13,7 +13,7 @@ import xarray as xr
 
 from bayesdp import _validate
 from bayesdp._arrays import Floats
-from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
+from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_draws
 from bayesdp.calibration.quantities import Quantities, Simulate, as_points, checked_quantities, evaluate, scalars
 from bayesdp.calibration.runs import by_name, numbers
 from bayesdp.calibration.verdict import share_limits
@@ -66,8 +66,7 @@ class _Repeat(Simulations):
 
     def __call__(self, number: int) -> dict[str, Any]:
         truth, seed = self.draw(number), int(self.streams(number)[1].generate_state(1)[0])
-        tree = quiet_sample(self.refit.model(truth.release), SAMPLER | self.sampler, seed)
-        posterior = tree["posterior"].to_dataset()
+        posterior, _ = quiet_draws(self.refit.model(truth.release), SAMPLER | self.sampler, seed)
         points = as_points(truth, posterior)
         known = [str(variable) for variable in points.data_vars]
         found: dict[str, list[float]] = {}

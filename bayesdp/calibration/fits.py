@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -15,6 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pymc as pm
 import xarray as xr
+from pymc.backends.arviz import DataTreeConverter
+from pymc.backends.base import MultiTrace
 from pymc.backends.ndarray import NDArray
 from pymc.model.transform.conditioning import remove_value_transforms
 from pymc.model.transform.optimization import freeze_model
@@ -48,7 +51,7 @@ class Refit:
     """
 
     def __init__(self, build_model: Build, first: Any, update: Update | None = None) -> None:
-        self._build, self._update = build_model, update
+        self._build, self._update, self.first = build_model, update, first
         self.template = self._checked(build_model(first))
         """The model of the first release."""
         self._frozen = freeze_model(self.template)
@@ -248,7 +251,20 @@ SAMPLER: dict[str, Any] = {
 """Default arguments of ``pm.sample`` in a simulation."""
 
 
-def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.DataTree:
+def quiet_draws(model: pm.Model, settings: Mapping[str, Any], seed: int) -> tuple[xr.Dataset, int]:
+    """Sample a model: its posterior, and how many draws diverged."""
+    # The other groups of the tree, which nothing here looks at, take ten times as long to make as the posterior.
+    plain = {"return_inferencedata": False} if "return_inferencedata" in _ACCEPTED else {}  # PyMC means to give it up
+    found = quiet_sample(model, plain | settings, seed)
+    if not isinstance(found, MultiTrace):
+        stats = found["sample_stats"] if "sample_stats" in found.children else {}
+        return found["posterior"].to_dataset(), int(stats["diverging"].sum()) if "diverging" in stats else 0
+    made = DataTreeConverter(trace=found, model=model, save_warmup=False).posterior_to_xarray()
+    diverging = found.get_sampler_stats("diverging") if "diverging" in found.stat_names else 0
+    return made["posterior"], int(np.sum(diverging))
+
+
+def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> Any:
     """Sample a model."""
     # PyMC takes Ctrl-C for "these draws are enough", and gives back what it has. Of one fit among hundreds that would be a
     # posterior of a few draws that nobody notices: here Ctrl-C always ends the run. `settings`: arguments of `pm.sample`.
@@ -263,11 +279,14 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> xr.
         with handled(note, own_too=True), model, warnings.catch_warnings():
             # NUTS overflows on its first trial steps from a distant start, and rejects them.
             warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-            tree: xr.DataTree = pm.sample(**_with_kept(model, settings), random_seed=seed)
+            warnings.filterwarnings(
+                "ignore", "`return_inferencedata=False` is deprecated", FutureWarning
+            )  # `quiet_draws`
+            found = pm.sample(**_with_kept(model, settings), random_seed=seed)
     finally:
         if pressed:  # whatever PyMC did with it
             raise KeyboardInterrupt from None
-    return tree
+    return found
 
 
 class _Kept(NamedTuple):
@@ -280,7 +299,9 @@ class _Kept(NamedTuple):
 
 _KEPT: WeakKeyDictionary[pm.Model, _Kept] = WeakKeyDictionary()
 
-_PLAIN = SAMPLER.keys() | {"fiber_gibbs", "nuts"}
+_ACCEPTED = signature(pm.sample).parameters
+
+_PLAIN = SAMPLER.keys() | {"fiber_gibbs", "nuts", "return_inferencedata"}
 """Arguments of `pm.sample` with which it can be given its steps and its trace."""
 
 

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 from bayesdp import _validate
-from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
+from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_draws
 from bayesdp.calibration.quantities import Quantities, Simulate, as_draws, checked_quantities, evaluate, scalars
 from bayesdp.calibration.runs import by_name, number, unit
 from bayesdp.calibration.verdict import holm
@@ -80,8 +80,10 @@ class _Chain(Simulations):
                 release = self.release_again(values, rng)
                 model = self.refit.model(release)
                 starts = {name: values[name] for name in free}
-                tree = quiet_sample(model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31)))
-                last = tree["posterior"].to_dataset().isel(chain=[0], draw=[-1])
+                posterior, _ = quiet_draws(
+                    model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31))
+                )
+                last = posterior.isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
         points = xr.Dataset(
             {name: as_draws(self.refit.template, name, np.asarray(values[name])[None, None]) for name in free}

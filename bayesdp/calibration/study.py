@@ -19,9 +19,9 @@ import numpy.typing as npt
 import xarray as xr
 
 from bayesdp import _validate
-from bayesdp._arrays import Floats, Ints
+from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import ess_bulk, ess_mean
-from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_sample
+from bayesdp.calibration.fits import SAMPLER, Build, Simulations, Update, quiet_draws
 from bayesdp.calibration.quantities import (
     EXACT_ANSWERS,
     LOG_LIKELIHOOD,
@@ -58,18 +58,19 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
 
 
 def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the squared standardised error of the truth among those of draws; NaN if all draws are one number."""
-    # Every second draw gives mean and deviation, the others are ranked: a mean that has seen a draw is nearer to it than to the truth.
+    """Rank of the squared error of the truth among those of draws; NaN if all draws are one number."""
+    # Errors are from the mean of truth and draws together, which treats all of them alike: the mean of the draws is nearer to them.
     values = np.asarray(draws, dtype=np.float64)
-    if values.ndim != 1 or values.size < 4:
-        raise ValueError(f"draws must be a vector of at least four numbers, got shape {values.shape}")
-    if values[::2].min() == values[::2].max():  # the deviation of equal numbers need not be zero: their mean is rounded
+    if values.min() == values.max():
         return float("nan")
-    centre, spread = values[::2].mean(), values[::2].std()
-    return uniform_rank(((truth - centre) / spread) ** 2, ((values[1::2] - centre) / spread) ** 2, rng)
+    centre = (truth + values.sum()) / (values.size + 1)
+    return uniform_rank((truth - centre) ** 2, (values - centre) ** 2, rng)
 
 
-_FEWEST = 8
+SHORT: dict[str, Any] = SAMPLER | {"draws": 200, "tune": 200}
+"""Default arguments of ``pm.sample`` here: a rank asks for some tens of effective draws, and says where there are fewer."""
+_FEWEST = 16
+"""Effective draws of a rank. With fewer, chains that have not been everywhere are taken for fast ones."""
 _LONGER = (1, 4, 16)
 """Chains are drawn again, so many times as long, while a quantity has fewer effective draws than a rank needs."""
 _DIGITS = 36
@@ -116,7 +117,7 @@ class Study(Simulations):
                     "simulate does not know"
                 )
             del listed[LOG_LIKELIHOOD]
-        if self.quantities is None and isinstance(release := self.draw(0).release, Release) and release.exact:
+        if self.quantities is None and isinstance(release := self.refit.first, Release) and release.exact:
             free = self.refit.template.free_RVs
             counts = [rv.name for rv in free if isinstance(rv.owner.op, ConfidentialCountsRV)]
             if len(counts) == 1:
@@ -128,26 +129,25 @@ class Study(Simulations):
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Run a simulation, with a longer chain where one has too few effective draws; its record has the entries of `_RECORD`."""
-        settings, (_, ranks, sampler) = SAMPLER | self.sampler, self.streams(number)
+        settings, (_, ranks, sampler) = SHORT | self.sampler, self.streams(number)
         with _LOCK:
             start, truth, seed = time.perf_counter(), self.draw(number), int(sampler.generate_state(1)[0])
             for longer in _LONGER:
                 # The tuning too: a chain that is slow forgets its start as slowly.
                 chain = settings | {name: longer * settings[name] for name in ("draws", "tune")}
-                tree = quiet_sample(self.refit.model(truth.release), chain, seed)
+                posterior, divergences = quiet_draws(self.refit.model(truth.release), chain, seed)
                 try:
-                    found = self._ranked(truth, tree, np.random.default_rng(ranks))
+                    found = self._ranked(truth, posterior, np.random.default_rng(ranks))
                 except TooFewDraws:
                     if longer == _LONGER[-1]:
                         raise
                 else:
                     break
         times = {"number": number, "seconds": time.perf_counter() - start}
-        return times | found | {"divergences": _divergences(tree), "longer": longer}
+        return times | found | {"divergences": divergences, "longer": longer}
 
-    def _ranked(self, truth: Simulated, tree: xr.DataTree, rng: np.random.Generator) -> dict[str, Any]:
+    def _ranked(self, truth: Simulated, posterior: xr.Dataset, rng: np.random.Generator) -> dict[str, Any]:
         """Ranks of a truth among the draws, by quantity, and the smallest effective sample size."""
-        posterior = tree["posterior"].to_dataset()
         points = as_points(truth, posterior)
         ranks: dict[str, float] = {}
         dispersion: dict[str, float] = {}
@@ -159,18 +159,19 @@ class Study(Simulations):
                 else evaluate(name, function, data, truth.release)
                 for data in (points, posterior)
             )
-            elements = list(zip(scalars(name, true), scalars(name, draws), strict=True))
+            elements, least = list(zip(scalars(name, true), scalars(name, draws), strict=True)), float("inf")
             for (label, one), (_, many) in elements:
                 at, settled = _settled(float(one[0, 0]), many)
                 kept, ess = thinned(label, settled)
-                smallest = min(smallest, ess)
+                least = min(least, ess)
                 ranks[label] = uniform_rank(at, kept, rng)
                 dispersion[label] = squared_error_rank(at, kept, rng)
+            smallest = min(smallest, least)
             if len(elements) > 1:
                 ones = np.array([one[0, 0] for (_, one), _ in elements])
                 many = np.stack([many for _, (_, many) in elements], axis=-1)
                 label = f"{name}: all squared errors"
-                ranks[label] = joint_rank(label, ones, many, rng)
+                ranks[label] = joint_rank(label, ones, many, rng, least)
         return {"ranks": ranks, "dispersion": dispersion, "ess": smallest}
 
 
@@ -193,8 +194,7 @@ def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing
         return draws.reshape(-1), float(draws.size)
     ess = float(np.nanmin([ess_bulk(draws), ess_mean(draws)]))
-    step = max(1, int(np.ceil(draws.size / ess)))
-    kept = draws[:, ::step].reshape(-1)
+    kept = draws[:, :: _step(draws, ess)].reshape(-1)
     if kept.size < _FEWEST:
         raise TooFewDraws(
             f"the chain of {draws.size} draws has an effective sample size of {ess:.1f} for {label}; at least {_FEWEST} are needed "
@@ -203,21 +203,24 @@ def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     return kept, ess
 
 
-def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator) -> float:
-    """Rank of the sum of squared standardised errors over the elements of an array, by halves as in `squared_error_rank`."""
-    # An error of scale that is common to many cells shows in their sum long before it shows in any of them.
-    flat = draws.reshape(-1, draws.shape[-1])
-    centre, spread = flat[::2].mean(axis=0), flat[::2].std(axis=0)
-    free = flat[::2].min(axis=0) < flat[::2].max(axis=0)  # the deviation of equal numbers need not be zero
-    sums = (((draws - centre)[..., free] / spread[free]) ** 2).sum(axis=-1)
-    kept, _ = thinned(label, sums[:, 1::2])
-    return uniform_rank(float((((truth - centre)[free] / spread[free]) ** 2).sum()), kept, rng)
+def _step(draws: Floats, ess: float) -> int:
+    return max(1, int(np.ceil(draws.size / ess)))
 
 
-def _divergences(tree: xr.DataTree) -> int:
-    if "sample_stats" not in tree.children or "diverging" not in tree["sample_stats"]:
-        return 0
-    return int(tree["sample_stats"]["diverging"].sum())
+def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator, ess: float) -> float:
+    """Rank of the sum of squared standardised errors over the elements of an array, of which `ess` is the smallest of their sizes."""
+
+    # An error of scale that is common to many cells shows in their sum long before it shows in any of them. The sum may be slower
+    # than they are, and is about as often faster.
+    def sums(rows: Floats, moving: Mask) -> Floats:
+        own = rows[..., moving]
+        axes = tuple(range(own.ndim - 1))
+        return np.asarray((((own - own.mean(axis=axes)) / own.std(axis=axes)) ** 2).sum(axis=-1))
+
+    _, slowest = thinned(label, sums(draws, draws.min(axis=(0, 1)) < draws.max(axis=(0, 1))))
+    kept = draws[:, :: _step(draws[..., 0], min(ess, slowest))].reshape(-1, draws.shape[-1])
+    found = sums(np.vstack([truth, kept]), kept.min(axis=0) < kept.max(axis=0))
+    return uniform_rank(float(found[0]), found[1:], rng)
 
 
 def sbc(
@@ -271,7 +274,7 @@ def sbc(
     identity : str
         Says which model this is, for instance a version or a hash of its file: a run goes on with the same one only.
     progressbar, **sampler
-        A line on standard error now and then; arguments for ``pm.sample``, for example ``draws=400, tune=400, chains=1``.
+        A line on standard error now and then; arguments for ``pm.sample``, by default ``draws=200, tune=200, chains=1``.
 
     Returns
     -------
@@ -313,7 +316,7 @@ def sbc(
     study = Study(simulate, build_model, quantities, own_seed, update, dict(sampler), checked_functions(also))
     tested = study.check()
     asked = [[name, function or "a variable"] for name, function in tested.items()]
-    settings: dict[str, Any] = {"sampler": SAMPLER | study.sampler, "identity": identity, "quantities": asked}
+    settings: dict[str, Any] = {"sampler": SHORT | study.sampler, "identity": identity, "quantities": asked}
     where: Any = {"path": path, "client": client, "workers": workers, "progressbar": progressbar}
     good, bad, about = study.run(count, "simulations", _RECORD, **where, what="sbc", **settings)
     return _tree(good, bad, false_alarm, about, study.refit.reused)

@@ -198,7 +198,7 @@ class Case:
 
     def run(self, n: int, seed: int, path: Path | None = None) -> tuple[Verdict, float, int, dict[str, float]]:
         """Calibrate it; the verdict, the median of the seconds a simulation took, how many failed, and coverage by name of column."""
-        sampler: dict[str, Any] = {"draws": 400, "tune": 30 if self.prior == "negative binomial" else 200}
+        sampler: dict[str, Any] = {"draws": 200, "tune": 30 if self.prior == "negative binomial" else 200}
         if isinstance(PERTURBED.get(self.mechanism), noise.UnknownPerturbation):
             sampler["compile_kwargs"] = {"mode": "NUMBA"}  # its step is compiled once for all simulations
         own = int(np.random.SeedSequence([seed, zlib.crc32(self.name.encode())]).generate_state(1)[0])

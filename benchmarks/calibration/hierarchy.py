@@ -184,15 +184,17 @@ def _ranked(
     dispersion: dict[str, float] = {}
     smallest = np.inf
     for name, (one, many) in truth.items():
+        least = np.inf
         flat, drawn = np.reshape(one, -1).astype(float), np.reshape(many, (*draws.shape[:2], -1)).astype(float)
         for i in _looked_at(name, flat.size):
             label = name if flat.size == 1 else f"{name}[{i}]"
             kept, ess = thinned(label, drawn[..., i])
-            smallest = min(smallest, ess)
+            least = min(least, ess)
             ranks[label] = uniform_rank(flat[i], kept, rng)
             dispersion[label] = squared_error_rank(flat[i], kept, rng)
+        smallest = min(smallest, least)
         if flat.size > 1:
-            ranks[f"{name}: all squared errors"] = joint_rank(name, flat, drawn, rng)
+            ranks[f"{name}: all squared errors"] = joint_rank(name, flat, drawn, rng, float(least))
     return {"ranks": ranks, "dispersion": dispersion, "ess": float(smallest)}
 
 

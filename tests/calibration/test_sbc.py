@@ -48,13 +48,13 @@ def test_deliberate_errors_are_caught(build, n, where):
 
 
 def test_a_chain_that_is_too_short_for_a_rank_is_drawn_again_longer(three, monkeypatch):
-    settings, drawn, sample = {"n": 2, "seed": 3, "draws": 12, "tune": 20, "progressbar": False}, [], study.quiet_sample
+    settings, drawn, sample = {"n": 2, "seed": 3, "draws": 12, "tune": 20, "progressbar": False}, [], study.quiet_draws
 
     def noted(model, chain, seed):
         drawn.append((chain["tune"], chain["draws"]))
         return sample(model, chain, seed)
 
-    monkeypatch.setattr(study, "quiet_sample", noted)
+    monkeypatch.setattr(study, "quiet_draws", noted)
     result = sbc(models.simulate, models.build, ["x"], **settings)
     assert result["verdict"].attrs["failed"] == 0
     assert drawn[:2] == [(20, 12), (80, 48)]  # tuned as many times as long: the start is forgotten as slowly
