@@ -1,4 +1,4 @@
-"""False alarms of `bayesdp.check_law`: releases that follow their laws, under eight laws.
+"""False alarms of `bayesdp.check_law`: releases that follow their laws, under ten laws.
 
 ``python -m benchmarks.calibration.law_checks -o law_checks.csv`` simulates 10,000 releases of each law (a part of
 ``make calibration``) and writes a line for each; laws that the file has are not run again. A release has cells, totals of areas and
@@ -41,6 +41,8 @@ LAWS: Mapping[str, NoiseLaw] = {
     "cell keys": noise.CellKey(max_deviation=3, variance_at_most=4),
     "uniform": UNIFORM,
     "rounding": noise.ConventionalRounding(5),
+    "rounded laplace": noise.Rounded(noise.Laplace(3.0), 1),
+    "gaussian to one decimal": noise.Rounded(noise.Gaussian(0.2), 0.1),
 }
 LEVELS = (0.05, 0.01, 1e-3, 1e-4)
 COLUMNS = ("law", "releases", *(f"p <= {level:g}" for level in LEVELS), "smallest", "seed", "versions")

@@ -24,7 +24,7 @@ that is not empty: differences count where two parts or more surely have records
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -38,7 +38,7 @@ from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.measurements.consistency.exact import equalities, meet, row_map
-from bayesdp.noise import UnknownPerturbation
+from bayesdp.noise import Rounded, UnknownPerturbation
 from bayesdp.queries import SumPart
 
 _DECIMALS = 9
@@ -157,6 +157,14 @@ class Answers:
     keyed: str = ""  # the law, where it gives the same records the same number
 
 
+def _family(law: Any) -> tuple[str, Any, Callable[[Any], Any]] | None:
+    """The name of a law of additive noise, its scale, and the law of another one; None of others."""
+    if isinstance(law, Rounded) and law.additive:
+        name = f"{law.noise.name} rounded to {law.base!r}"
+        return name, law.noise.scale, lambda scale: Rounded(law.noise.at_scales(scale), law.base)
+    return None if law.at_scales(1.0) is None else (law.name, law.scale, law.at_scales)
+
+
 def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tuple[list[Answers], list[str]]:
     """The numbers that are compared, part by part; and which measurements are not, in words."""
     found, left_out = list[Answers](), list[str]()
@@ -175,17 +183,21 @@ def answers_of(measurements: Iterable[Measured], exact: Iterable[Exact]) -> tupl
             first = len(table.mass) - table.period if table.period else np.inf
             sure, counted = sure & (low >= first), asked & (hidden | (high >= first))
             terms = [Term((repr(law.describe()), 0.0), table, bounded=True)]
-        elif law.at_scales(1.0) is not None:
-            scale = np.broadcast_to(law.scale, measured.query.shape).reshape(-1)
+        elif (family := _family(law)) is not None:
+            name, own, of_scale = family
+            scale = np.broadcast_to(own, measured.query.shape).reshape(-1)
             variance = np.asarray(law.variance(measured.query.shape)).reshape(-1)
             finely = len(np.unique(scale)) <= _SCALES
             if not finely:  # a larger scale makes noise larger
                 scale = np.exp(np.ceil(np.log(scale) / 0.05) * 0.05)
             scales, which = np.unique(scale, return_inverse=True)
-            terms = [Term((law.name, float(s)), law.at_scales(np.array(s)), bounded=False) for s in scales]
+            terms = [Term((name, float(s)), of_scale(np.array(s)), bounded=False) for s in scales]
         else:
+            why = ""
+            if isinstance(law, Rounded):
+                why = f": whole numbers are no multiples of {law.base:g}, and how far they are rounded depends on the true ones"
             left_out.append(
-                f"{named}{described(measured.query)}: nothing is worked out for sums of noise of the law {law.name}"
+                f"{named}{described(measured.query)}: nothing is worked out for sums of noise of the law {law.name}{why}"
             )
             continue
         grid = 0.0 if law.integer else grid_of(values[sure])
