@@ -183,9 +183,11 @@ class Rounded(MadeOfAnother):
         ends, reach = np.full(y.shape, np.inf), math.ceil(0.5 * self.base)
         return censored_windows(self.noise, y, -ends, ends, family=self._at, reach=reach)
 
-    def cdf(self, values: npt.ArrayLike) -> Floats:
-        """Probability that noise added to multiples of the base, and rounded, is at most each value."""
-        return np.asarray(self.noise.cdf((np.floor(np.asarray(values) / self.base + _CLOSE) + 0.5) * self.base))
+    def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
+        """Probability that at most each value (any real number) is published, elementwise."""
+        return np.asarray(
+            self.noise.cdf((np.floor(np.asarray(values) / self.base + _CLOSE) + 0.5) * self.base, location)
+        )
 
     def _at(self, scale: npt.ArrayLike) -> Rounded:
         return Rounded(self.noise.at_scales(scale), self.base)
