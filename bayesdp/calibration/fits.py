@@ -255,7 +255,7 @@ def quiet_draws(model: pm.Model, settings: Mapping[str, Any], seed: int) -> tupl
     """Sample a model: its posterior, and how many draws diverged."""
     # The other groups of the tree, which nothing here looks at, take ten times as long to make as the posterior.
     plain = {"return_inferencedata": False} if "return_inferencedata" in _ACCEPTED else {}  # PyMC means to give it up
-    found = quiet_sample(model, plain | settings, seed)
+    found = quiet_sample(model, plain | dict(settings), seed)
     if not isinstance(found, MultiTrace):
         stats = found["sample_stats"] if "sample_stats" in found.children else {}
         return found["posterior"].to_dataset(), int(stats["diverging"].sum()) if "diverging" in stats else 0
