@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.fft import next_fast_len
-from scipy.special import ndtri
-from scipy.stats import f as f_distribution
+from scipy.special import fdtri, ndtri
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
 from bayesdp._numba import nb
@@ -403,7 +402,7 @@ def rhat_by_chance(draws: Numbers, rate: float, least: float, most: float) -> Fl
             for scores in map(_normal_scores, (halves, folded)):
                 size = _ess(scores - scores.mean(axis=2, keepdims=True))
                 time = chains * 2 * (length // 2) / size
-                beyond = f_distribution.isf(rate, 2 * chains - 1, size / 12.0)
+                beyond = fdtri(2 * chains - 1, size / 12.0, 1.0 - rate)
                 limits.append(np.clip(np.sqrt(1.0 + (time * beyond - 1.0) / (length // 2)), least, most))
                 ratios.append(_rhat(scores))
         over = np.array(ratios) > np.array(limits)

@@ -7,6 +7,8 @@ import is imported in the latter, so that ``bayesdp --help`` answers at once.
 from __future__ import annotations
 
 import argparse
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
 
@@ -53,6 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, by default with the arguments of the process; the exit status, which `_EXAMPLE` explains."""
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)
+    if argv is None:  # the process is ours: its objects are searched for circles rarely, and not at its end (a second)
+        gc.set_threshold(100_000)
+        atexit.register(gc.freeze)
     args.argv = given
     with terminating_signals():
         return run_safely(args.run, args)

@@ -84,6 +84,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    import arviz_base  # noqa: F401  # for PyMC in the end: in it `lazy_loader` looks through all modules, of which there are few now
+
     from bayesdp._validate import positive_integer
     from bayesdp.cli.files import read_releases
     from bayesdp.inference.interrupt import StopOnCtrlC

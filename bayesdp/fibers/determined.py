@@ -15,8 +15,8 @@ open then is asked of integer programs if the table is small. If anything remain
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp.fibers.kernel.state import UNBOUNDED
@@ -123,7 +123,7 @@ class _Search:
         """The largest value of a weighted sum: where it is attained, and weights of the exact answers that prove it."""
         box = np.stack([low, high], axis=1)
         for method in ("highs-ipm", "highs-ds"):
-            found = linprog(-weights, A_eq=self.matrix, b_eq=self.totals, bounds=box, method=method)
+            found = scipy.optimize.linprog(-weights, A_eq=self.matrix, b_eq=self.totals, bounds=box, method=method)
             if found.status == 0:
                 self._record(found.x)
                 return found.x, -found.eqlin.marginals
@@ -221,8 +221,7 @@ class _Search:
     def _programs(self) -> None:
         """Ask integer programs about the cells that are still open."""
         low, high = self._limits()
-        rows = LinearConstraint(self.matrix, self.totals, self.totals)
-        box, whole = Bounds(low, high), np.ones(len(self.moving))
+        rows, box = (self.matrix, self.totals, self.totals), (low, high)
         for i in range(len(self.moving)):
             ends = []
             for sign in (1.0, -1.0):
@@ -230,7 +229,9 @@ class _Search:
                     break
                 weights = np.zeros(len(self.moving))
                 weights[i] = sign
-                found = milp(weights, integrality=whole, bounds=box, constraints=rows, options={"node_limit": _NODES})
+                found = scipy.optimize.milp(
+                    weights, integrality=1, bounds=box, constraints=rows, options={"node_limit": _NODES}
+                )
                 if found.status != 0:
                     break
                 self._record(found.x)
@@ -285,14 +286,14 @@ def _programs(system: System, lower: Floats, upper: Floats) -> tuple[Floats, Flo
     """Limits by two integer programs a cell, and whether all of these were solved."""
     cells = system.frame.size
     rows, low, high = system.limited_rows()
-    constraints = [LinearConstraint(rows, low, high)] if rows.shape[0] else []
+    constraints = [(rows, low, high)] if rows.shape[0] else []
     lower, upper = lower.copy(), upper.copy()
-    box, solved = Bounds(lower.copy(), upper.copy()), True
+    box, solved = (lower.copy(), upper.copy()), True
     for cell in np.flatnonzero(lower < upper):
         for sign, limits in ((1.0, lower), (-1.0, upper)):
             cost = np.zeros(cells)
             cost[cell] = sign
-            found = milp(cost, integrality=np.ones(cells), bounds=box, constraints=constraints)
+            found = scipy.optimize.milp(cost, integrality=1, bounds=box, constraints=constraints)
             if found.status == 0:
                 limits[cell] = np.rint(sign * found.fun)
             solved = solved and found.status != 1  # given up at a limit of the solver

@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import exact_total, finite_array, instance
@@ -351,19 +351,19 @@ def _integer_program(system: System, guide: Floats, gaps: Gaps | None = None) ->
     # x = aim + up - down; minimise sum(up + down).
     at_aim = rows @ aim
     sums = sp.hstack([rows, -rows, sp.csr_array((rows.shape[0], choices))], format="csr")
-    constraints = [LinearConstraint(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
+    constraints = [(sums, low - at_aim, high - at_aim)] if rows.shape[0] else []
     cost = np.repeat([1.0, 0.0], [2 * cells, choices])
-    bounds, options = Bounds(0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {"time_limit": LONGEST}
+    bounds, options = (0, np.concatenate([upper - aim, aim - lower, np.ones(choices)])), {"time_limit": LONGEST}
     if gaps is not None and choices:
         constraints, options["mip_rel_gap"] = [*constraints, gaps.constraint(aim)], _NEAR
     elif cells >= _LARGE:
-        relaxed = milp(cost, integrality=0 * cost, bounds=bounds, constraints=constraints)
+        relaxed = scipy.optimize.milp(cost, integrality=0 * cost, bounds=bounds, constraints=constraints)
         if relaxed.x is not None and np.all(np.abs(relaxed.x - np.rint(relaxed.x)) < _WHOLE):
             moved = np.rint(relaxed.x).astype(np.int64)
             point: Ints = aim.astype(np.int64) + moved[:cells] - moved[cells:]
             if system.allows(point):
                 return point
-    result = milp(cost, integrality=np.ones_like(cost), bounds=bounds, constraints=constraints, options=options)
+    result = scipy.optimize.milp(cost, integrality=1, bounds=bounds, constraints=constraints, options=options)
     if result.status == 2:
         message = gaps.conflict(_integer_program(system, guide)) if gaps is not None and choices else conflict(system)
         raise ValueError(message)
@@ -458,11 +458,11 @@ def nearest_table(fiber: Fiber, values: npt.ArrayLike) -> Ints:
     rows, low, high = system.limited_rows()
     start, signed = rows @ base, sp.hstack([-rows, rows, rows], format="csr")
     room = np.concatenate([base - lower, np.minimum(upper - base, 1.0), np.maximum(upper - base - 1.0, 0.0)])
-    found = milp(
+    found = scipy.optimize.milp(
         np.concatenate([np.ones(len(flat)), above, np.ones(len(flat))]),
         integrality=np.ones(len(room)),
-        bounds=Bounds(0, room),
-        constraints=[LinearConstraint(signed, low - start, high - start)] if rows.shape[0] else [],
+        bounds=(0, room),
+        constraints=[(signed, low - start, high - start)] if rows.shape[0] else [],
         options={"node_limit": _NODES, "mip_rel_gap": 0.0},
     )
     if found.status != 0:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import no_table
@@ -385,11 +385,11 @@ class _Statements:
         """Whether some ``x >= 0`` fits the kept statements; an unfinished search counts as yes."""
         if not kept.size:
             return True
-        result = milp(
+        result = scipy.optimize.milp(
             np.zeros(self.rows.shape[1]),
             integrality=np.full(self.rows.shape[1], int(whole)),
-            bounds=Bounds(0, np.inf),
-            constraints=LinearConstraint(self.rows[kept], self.low[kept], self.high[kept]),
+            bounds=(0, np.inf),
+            constraints=(self.rows[kept], self.low[kept], self.high[kept]),
             options={"time_limit": 5.0},
         )
         return bool(result.status != 2)
@@ -407,10 +407,10 @@ class _Statements:
         """Statements that have to give way: those that an elastic linear program relaxes."""
         cells, rows = self.rows.shape[1], len(self.names)
         eye = sp.eye_array(rows, format="csr")
-        result = milp(
+        result = scipy.optimize.milp(
             np.concatenate([np.zeros(cells), np.ones(2 * rows)]),
-            bounds=Bounds(0, np.inf),
-            constraints=LinearConstraint(sp.hstack([self.rows, eye, -eye], format="csr"), self.low, self.high),
+            bounds=(0, np.inf),
+            constraints=(sp.hstack([self.rows, eye, -eye], format="csr"), self.low, self.high),
         )
         if result.x is None:
             return []

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import LinearConstraint
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._validate import choice
@@ -232,11 +231,11 @@ class Gaps(NamedTuple):
         answers = self.matrix @ counts
         return np.flatnonzero((self.first <= answers) & (answers <= self.last))
 
-    def constraint(self, aim: Floats) -> LinearConstraint:
+    def constraint(self, aim: Floats) -> tuple[sp.csr_array, Floats, Floats]:
         """Answers are below their gaps or above, by an integer program in steps up and down from an aim, and 0 (below) or 1 a gap."""
         rows, at = self.matrix.astype(np.float64), self.matrix @ aim
         both = sp.hstack([rows, -rows, -sp.diags_array(self.room.astype(np.float64))], format="csr")
-        return LinearConstraint(both, self.last + 1 - self.room - at, self.first - 1 - at)
+        return both, self.last + 1 - self.room - at, self.first - 1 - at
 
     def conflict(self, nearest: Ints) -> str:
         """The message where no table avoids all gaps, with an answer that the nearest table has there."""

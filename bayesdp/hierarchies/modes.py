@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._chains import FEWEST_DRAWS, ess_mean
@@ -166,7 +166,7 @@ def compare_entries(
                 spread = variance[one] + variance[other]
                 size = np.where(difference > 0.0, difference / np.sqrt(spread), 0.0)
                 freedom = np.where(spread > 0.0, np.square(spread) / (parts[one] + parts[other]), 1.0)
-                bad |= 2.0 * student.sf(size, freedom) <= level
+                bad |= 2.0 * stdtr(freedom, -size) <= level
                 errors = np.fmax(errors, size)
     count = int(group.max(initial=-1)) + 1
     every = np.ones(len(group), dtype=np.bool_), bad, tied.apart[leaf, cell], ~(effective >= ENOUGH).all(axis=0)

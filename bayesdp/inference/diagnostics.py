@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
-from scipy.special import lambertw
-from scipy.stats import f as f_distribution
-from scipy.stats import norm
+from scipy.special import fdtri, lambertw, ndtri
 
 from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import FEWEST_DRAWS, chain_statistics, rhat_by_chance
@@ -173,7 +171,7 @@ def _moving(draws: xr.DataArray, determined: Mask | None) -> tuple[xr.DataArray,
 def rhat_limit(chains: int, draws: int, quantities: int, variables: int) -> float:
     """The largest R-hat of independent draws that is no sign of bad chains; see the Notes of `bayesdp.inference.diagnose`."""
     half = max(draws // 2, 2)
-    ratio = float(f_distribution.isf(_rate(quantities, variables), 2 * chains - 1, 2 * chains * (half - 1)))
+    ratio = float(fdtri(2 * chains - 1, 2 * chains * (half - 1), 1.0 - _rate(quantities, variables)))
     return max(RHAT_LIMIT, float(np.sqrt((ratio + half - 1) / half)))
 
 
@@ -191,7 +189,7 @@ def cell_limits(rhat: Floats, times: Floats, chains: int, draws: int, batch: int
     """`rhat_limits` of cells of which batches of draws are known, and autocorrelation times from these."""
     least = rhat_limit(chains, draws, len(rhat), variables)
     half = max(draws // batch // 2, 2)
-    beyond = f_distribution.isf(_rate(len(rhat), variables), 2 * chains - 1, 2 * chains * (half - 1))
+    beyond = fdtri(2 * chains - 1, 2 * chains * (half - 1), 1.0 - _rate(len(rhat), variables))
     limits = np.sqrt(np.maximum(1.0 + (np.nan_to_num(times) * beyond - 1.0) / (half * batch), 0.0))
     return np.asarray(np.clip(limits, least, max(least, RHAT_GROSS)))
 
@@ -339,7 +337,7 @@ def _draws_needed(seen: Sequence[Worst], chains: int, draws: int) -> float:
     known = np.isfinite(over) and np.isfinite(ess) and not any(each.stuck or each.missing for each in seen)
     if chains == 1 or not known or ess < _FEWEST * chains:
         return float("nan")
-    s = max(_NOISE * float(norm.isf(1.0 / (1.0 + sum(each.quantities for each in seen)))), 0.0)
+    s = max(-_NOISE * float(ndtri(1.0 / (1.0 + sum(each.quantities for each in seen)))), 0.0)
     usual = [size * math.exp(2.0 * lambertw(s / math.sqrt(size) / 2.0).real) for size in (wanted, ess)]
     times = usual[0] / usual[1] if ess < wanted else (over**2 - 1.0) / (RHAT_LIMIT**2 - 1.0)
     if times <= 1.0:

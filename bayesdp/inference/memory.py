@@ -10,6 +10,7 @@ from typing import Any
 import pymc as pm
 
 from bayesdp.inference.runs.fingerprint import planned
+from bayesdp.steps.base import start_of
 
 LARGE_TABLES = (
     "For tables with noisy sums at levels of a geography there is bdp.fit_hierarchy, which keeps no draws of cells, and for estimates "
@@ -39,21 +40,14 @@ def memory_needed(model: pm.Model, given: Mapping[str, Any]) -> int:
 
 def _sizes(model: pm.Model) -> dict[str, int]:
     """Numbers in one draw of each variable that PyMC records."""
-    sizes = {name: value.size for name, value in model.initial_point().items()}
-    unknown = []
-    for variable in model.unobserved_value_vars:
-        if variable.name in sizes:
-            continue
-        if all(length is not None for length in variable.type.shape):
-            sizes[variable.name] = prod(variable.type.shape)
-        else:
-            unknown.append(variable)
-    if unknown:
-        shapes = model.compile_fn(
-            [variable.shape for variable in unknown], inputs=model.value_vars, on_unused_input="ignore"
-        )
-        for variable, shape in zip(unknown, shapes(model.initial_point()), strict=True):
-            sizes[variable.name] = prod(int(length) for length in shape)
+    start = start_of(model)
+    sizes = {name: value.size for name, value in start.items()}
+    others = [own for own in model.unobserved_value_vars if own.name not in sizes]
+    sizes |= {own.name: prod(own.type.shape) for own in others if None not in own.type.shape}
+    if unknown := [own for own in others if own.name not in sizes]:
+        outputs = [own.shape.prod() for own in unknown]
+        found = model.compile_fn(outputs, inputs=model.value_vars, on_unused_input="ignore")(start)
+        sizes |= {own.name: int(size) for own, size in zip(unknown, found, strict=True)}
     return sizes
 
 

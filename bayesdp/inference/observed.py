@@ -99,12 +99,6 @@ def published_numbers(release: Release) -> dict[tuple[object, ...], Floats]:
     return found
 
 
-def shape_of(variable: Any) -> tuple[int, ...]:
-    """The shape of a variable, from the model's data and constants."""
-    # Worked out in Python: to compile a function for it would take most of the time of `observe`.
-    return tuple(int(n) for n in variable.shape.eval(mode="FAST_COMPILE"))
-
-
 def free_name(model: pm.Model, base: str) -> str:
     """A name that is not taken in the model, nor that of its published numbers."""
     taken = set(model.named_vars) | set(model.coords)

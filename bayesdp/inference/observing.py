@@ -26,13 +26,13 @@ from bayesdp.inference.observed import (
     published_numbers,
     releases_of,
     remember,
-    shape_of,
 )
 from bayesdp.measurements import Exact, Measured, described
 from bayesdp.measurements.consistency import warn_of_law
 from bayesdp.mechanisms.composition import joint_release
 from bayesdp.noise.base import shared_laws
 from bayesdp.release import Release
+from bayesdp.steps.base import shape_of
 
 _NEVER_BY_CHANCE = 4
 """From so many equal noisy answers on, two measurements are taken for the same draw of noise; fewer may agree by chance."""

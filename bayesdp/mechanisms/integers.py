@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from bayesdp import noise
 from bayesdp._arrays import Ints
@@ -171,7 +171,7 @@ def _smallest_sigma(epsilon: float, delta: float, safe: float) -> float:
         low *= 0.5
         if low < 1e-3:  # all the mass is at zero: delta is close to 1
             return safe
-    sigma = float(brentq(excess, low, safe, rtol=1e-14))
+    sigma = float(scipy.optimize.brentq(excess, low, safe, rtol=1e-14))
     while excess(sigma) > 0.0 and sigma < safe:
         sigma *= 1.0 + 1e-13
     return min(sigma, safe)

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 import xarray as xr
 
+import bayesdp
 from bayesdp._arrays import Floats, Mask
 from bayesdp._chains import chain_statistics
 from bayesdp._validate import instance, nearest, probability, shown
-from bayesdp.datasets.nmf import code_query, published_codes
 from bayesdp.frames import Frame
 from bayesdp.measurements import described
 from bayesdp.measurements.consistency import determined_answers, implied_answers
@@ -454,7 +454,7 @@ def published_table(
     else:
         raise TypeError(f"posterior must be a DataTree or a DataArray of draws, got {type(given).__name__}")
     codes = [str(name).rsplit(", ", 1)[-1] for name in numbers.index]
-    numbers.insert(0, "label", published_codes(*names)["label"].loc[codes].to_numpy())
+    numbers.insert(0, "label", bayesdp.datasets.published_codes(*names)["label"].loc[codes].to_numpy())
     if by is None:
         numbers.index = pd.Index(codes, name="code")
     else:
@@ -464,14 +464,14 @@ def published_table(
 
 
 def _of_tree(posterior: xr.DataTree, names: tuple[str, ...], by: str | None, prob: float) -> pd.DataFrame:
-    published_codes(*names)
+    bayesdp.datasets.published_codes(*names)
     frames = [releases[0].frame for _, releases in releases_of_tables(posterior)]
     if not frames:
         raise ValueError("posterior lacks the group 'release', so that its cells are not known")
     reasons = []
     for frame in frames:
         try:
-            query = code_query(frame, *names, by=by)
+            query = bayesdp.datasets.code_query(frame, *names, by=by)
         except ValueError as reason:
             reasons.append(reason)
             continue
@@ -491,7 +491,7 @@ def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob:
     if len(dims) == 1 and len(draws.dims) == 3:
         dim = dims[0]
         there = [str(own) for own in draws[dim].values]
-        codes = published_codes(*names).index
+        codes = bayesdp.datasets.published_codes(*names).index
         wanted = [own for own in there if own.rsplit(", ", 1)[-1] in codes and (", " in own) == (by is not None)]
         wanted = [own for own in wanted if by is None or own.startswith(f"{by}=")]
         absent = [code for code in codes if not any(own.rsplit(", ", 1)[-1] == code for own in wanted)]
@@ -499,7 +499,7 @@ def _of_draws(draws: xr.DataArray, names: tuple[str, ...], by: str | None, prob:
             raise ValueError(f"the draws have no answers {shown(absent)}; they have {shown(there)}")
         answers = draws.sel({dim: wanted}).transpose("chain", "draw", dim).values
     else:
-        query = code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
+        query = bayesdp.datasets.code_query(Frame.of(draws.isel(chain=0, draw=0, drop=True)), *names, by=by)
         answers, wanted = query.apply(draws).transpose("chain", "draw", "answer").values, query.names
     found, ends = summarise_draws(answers.reshape(-1, len(wanted)), level), f"eti{100 * level:.10g}"
     numbers = {"mean": found.mean, "sd": found.sd, f"{ends}_lower": found.lower, f"{ends}_upper": found.upper}

@@ -43,7 +43,7 @@ from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+import scipy
 from scipy.special import ndtr
 
 from bayesdp._arrays import Floats
@@ -198,7 +198,8 @@ def truncated_scale(
     low = 0.5 * safe
     while true(low) <= stated:  # a statistic that hardly changes may need less than sensitivity / epsilon
         low *= 0.5
-    b = float(brentq(lambda scale: true(scale) - stated, low, safe * (1.0 + 1e-12), xtol=1e-300, rtol=1e-14))
+    high = safe * (1.0 + 1e-12)
+    b = float(scipy.optimize.brentq(lambda scale: true(scale) - stated, low, high, xtol=1e-300, rtol=1e-14))
     while true(b) > stated:  # to the safe side of the root
         b *= 1.0 + 1e-13
     return b
@@ -273,7 +274,7 @@ def truncated_normal_sigma(
         if low < 1e-6 * free:  # a delta so large that hardly any noise is needed
             return high
     # In any unit, so that only `rtol` counts.
-    root, step = float(brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
+    root, step = float(scipy.optimize.brentq(excess, low, high, xtol=1e-300, rtol=1e-10)), 1e-10
     while excess(root) > 0.0:  # bounds on all pairs differ by up to a millionth from one another
         root, step = root * (1.0 + step), 2.0 * step
     return root

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq
+import scipy
 from scipy.special import gammainc, log_ndtr, ndtr, ndtri
 
 from bayesdp import _validate
@@ -394,4 +394,5 @@ def _fixed_point(tradeoff: TradeOff) -> float:
         return 0.0
     if tradeoff(0.5) >= 0.5:
         return 0.5
-    return float(brentq(lambda c: tradeoff(c) - c, 0.0, 0.5, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=5000))
+    exact = {"xtol": 1e-300, "rtol": 4 * np.finfo(float).eps, "maxiter": 5000}
+    return float(scipy.optimize.brentq(lambda c: tradeoff(c) - c, 0.0, 0.5, **exact))

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import erfcx
 
 from bayesdp import _validate
@@ -123,7 +123,7 @@ def rho_to_epsilon(rho: float, delta: float, method: str = "tight") -> float:
     def slope(h: float) -> float:
         return h * h * rho + math.log1p(h) + log_delta
 
-    h = largest if slope(largest) <= 0.0 else float(brentq(slope, 0.0, largest, xtol=1e-300, rtol=_RTOL))
+    h = largest if slope(largest) <= 0.0 else float(scipy.optimize.brentq(slope, 0.0, largest, xtol=1e-300, rtol=_RTOL))
     epsilon = (1.0 + h) * rho - math.log1p(1.0 / h) - (log_delta + math.log1p(h)) / h
     return max(0.0, epsilon)
 
@@ -181,7 +181,7 @@ def _zcdp_log_delta(rho: float, epsilon: float) -> float:
         low -= 2.0 - 0.5 * low
     while slope(high) < 0.0:
         high += 2.0
-    h = math.exp(float(brentq(slope, low, high, xtol=1e-15, rtol=_RTOL)))
+    h = math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-15, rtol=_RTOL)))
     value = h * ((1.0 + h) * rho - epsilon) - h * math.log1p(1.0 / h) - math.log1p(h)
     return min(0.0, value)
 
@@ -255,7 +255,7 @@ def _smallest_epsilon(log_delta_at: Callable[[float], float], log_delta: float, 
     def excess(epsilon: float) -> float:
         return max(log_delta_at(epsilon), _FLOOR) - log_delta
 
-    return float(brentq(excess, 0.0, high, xtol=1e-300, rtol=_RTOL))
+    return float(scipy.optimize.brentq(excess, 0.0, high, xtol=1e-300, rtol=_RTOL))
 
 
 @_documented
@@ -279,7 +279,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
         low -= 2.0
     while excess(high) < 0.0:
         high += 1.0
-    log_mu = float(brentq(excess, low, high, xtol=1e-15, rtol=_RTOL))
+    log_mu = float(scipy.optimize.brentq(excess, low, high, xtol=1e-15, rtol=_RTOL))
     return distance / math.exp(log_mu)
 
 

@@ -19,6 +19,7 @@ from pymc.initial_point import PointType
 from pymc.step_methods.compound import BlockedStep, Competence, StepMethodState
 from pymc.step_methods.state import dataclass_state
 from pymc.util import get_random_generator, get_value_vars_from_user_vars
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import equal_computations
 from pytensor.graph.traversal import ancestors
 
@@ -295,6 +296,27 @@ def _equal(known: list[Any], graph: list[Any], inputs: list[Any], outputs: list[
     return alike and bool(equal_computations(graph, outputs, in_xs=known, in_ys=inputs))
 
 
+_STARTS: WeakKeyDictionary[pm.Model, tuple[list[Any], dict[str, npt.NDArray[Any]]]] = WeakKeyDictionary()
+
+
+def start_of(model: pm.Model) -> dict[str, npt.NDArray[Any]]:
+    """PyMC's initial point of a model, for which it compiles a function at each call: once while variables and data are the same."""
+    data = [own.get_value(borrow=True) for own in ancestors(model.free_RVs) if isinstance(own, SharedVariable)]
+    parts, chosen = [*model.free_RVs, *data], any(own is not None for own in model.rvs_to_initial_values.values())
+    known, start = _STARTS.get(model, ([], {}))
+    if chosen or [*map(id, known)] != [*map(id, parts)]:
+        start = model.initial_point()
+        _STARTS[model] = parts, start
+    return dict(start)
+
+
+def shape_of(variable: Any) -> tuple[int, ...]:
+    """The shape of a variable, from the model's data and constants."""
+    # Worked out in Python: to compile a function for it would take most of the time of `observe`.
+    known = variable.type.shape
+    return tuple(int(n) for n in (variable.shape.eval(mode="FAST_COMPILE") if None in known else known))
+
+
 def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
     """Whether any of some parameters depends on variables of the model."""
     return bool(set(ancestors(variables)) & {*model.basic_RVs, *model.value_vars})
@@ -302,7 +324,10 @@ def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
     """Whether the log-density of a variable or potential depends on a value variable."""
-    return value in ancestors([model.logp(vars=[variable], sum=True)])
+    # That of what is not made of the variable at all need not be written down, which takes as long as to compile some function.
+    given, others = [variable, model.rvs_to_values.get(variable, variable)], {*model.basic_RVs} - {variable}
+    near = {value, model.values_to_rvs[value]}.intersection(ancestors(given, blockers=others))
+    return bool(near) and value in ancestors([model.logp(vars=[variable], sum=True)])
 
 
 def depending_on(model: pm.Model, value: Any, known: Sequence[Any]) -> list[Any]:

@@ -32,6 +32,7 @@ from bayesdp.steps.base import (
     is_random,
     log_density,
     moved_into_support,
+    start_of,
 )
 from bayesdp.steps.reading import Reading, hierarchy_of, kernel_target, possible, read_model, said_of
 from bayesdp.steps.supports import warn_slow_rates
@@ -173,7 +174,7 @@ class CountTable(KernelTable):
         _warn_if_unobserved(reading, model, value.name)
         self._parameters, self._inputs = compiled(model, reading.symbolic, compile_kwargs)
         constant = not self._inputs
-        point = {} if constant else model.initial_point() if initial_point is None else initial_point
+        point = {} if constant else start_of(model) if initial_point is None else initial_point
         parameters = self._parameters(*[point[name] for name in self._inputs])
         self._moving = reading.moving
         self.target = kernel_target(reading, parameters)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor
 import pytensor.tensor as pt
 from pytensor.compile import SharedVariable
 from pytensor.graph.basic import Constant
@@ -23,7 +22,7 @@ from bayesdp.fibers.target import spread_of
 from bayesdp.frames import Frame
 from bayesdp.hierarchies.structure import NoStructure, Structure, structure_of
 from bayesdp.queries import Query
-from bayesdp.steps.base import RemainingDensity, depends
+from bayesdp.steps.base import RemainingDensity, depending_on, shape_of
 from bayesdp.steps.noise_terms import KernelTerm, Reach, kernel_term, reach_of_unknown, source, value_of
 from bayesdp.steps.supports import prior_family, restricting, support_of
 
@@ -114,16 +113,13 @@ def read_model(model: pm.Model, value: Any) -> Reading:
     variables = [rv for rv, term in known if term is not None]
     found, shared = _sharing(model, x, [term for _, term in known if term is not None], variables)
     variables += shared
-    taken = {id(rv) for rv in [*variables, *_about(model, x, ExactAnswersRV)]}
     base = x.owner.inputs[0]
     prior = prior_family(base)
     family, theta, shape, trials = (None, pt.zeros(()), pt.ones(()), None) if prior is None else prior
-    if prior is not None:
-        taken.add(id(x))
     # Not to the shape of the base: what is compiled would be given its generator, whose type numba looks up for longer than all takes.
     parameters = [pt.cast(pt.broadcast_to(parameter, frame.shape), "float64").flatten() for parameter in (theta, shape)]
-    others: Sequence[Any] = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-    unknown = [rv for rv in others if id(rv) not in taken and depends(model, rv, value)]
+    taken = [*variables, *_about(model, x, ExactAnswersRV), *([] if prior is None else [x])]
+    unknown = depending_on(model, value, taken)
     moving = tuple(i for i, term in enumerate(found) if term.answers is not None)
     numbers = [*parameters, *(term.scale for term in found), *(found[i].answers for i in moving)]
     symbolic = model.replace_rvs_by_values([*numbers, *([] if trials is None else [pt.as_tensor_variable(trials)])])
@@ -219,11 +215,10 @@ def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:
             if inner.owner is not None and isinstance(inner.owner.op, AnswersOp):
                 frame = inner.owner.op.query.frame
                 return frame
-    shape = tuple(int(n) for n in pytensor.function([], x.shape, mode="FAST_COMPILE", on_unused_input="ignore")())
-    dims = model.named_vars_to_dims.get(x.name) or tuple(f"{x.name}_dim_{i}" for i in range(len(shape)))
+    dims = model.named_vars_to_dims.get(x.name) or tuple(f"{x.name}_dim_{i}" for i in range(x.ndim))
     labels = tuple(
         tuple(model.coords[dim]) if model.coords.get(dim) is not None else tuple(range(n))
-        for dim, n in zip(dims, shape, strict=True)
+        for dim, n in zip(dims, shape_of(x), strict=True)
     )
     return Frame(tuple(dims), labels)
 

@@ -49,7 +49,7 @@ from bayesdp._arrays import Floats, Ints
 from bayesdp.distributions.confidential_counts import AnswersOp, FlatCountsRV
 from bayesdp.distributions.independent import CanonicalNoiseRV, CanonicalOfCountsRV
 from bayesdp.fibers.kernel.state import UNBOUNDED
-from bayesdp.steps.base import is_random, kept_function
+from bayesdp.steps.base import is_random, kept_function, shape_of, start_of
 
 _TRIED = 20_000
 """Largest count up to which the probabilities of a base without random parameters are evaluated one by one."""
@@ -130,9 +130,7 @@ def support_of(model: pm.Model, base: Any, most: Floats) -> Support:
     """The support of the base of a `ConfidentialCounts`."""
     # `base`: its parameters may depend on variables of the model. `most`, shape (cells,): the largest count of each cell by the
     # exact answers; infinite where there is none.
-    known = base.type.shape
-    shape = tuple(int(n) for n in (base.shape.eval() if None in known else known))
-    found = _by_rule(model, base)
+    shape, found = shape_of(base), _by_rule(model, base)
     if found is None and not is_random(model, [base]) and not base.owner.op.ndim_supp:
         found = _by_trying(base, shape, most)
     if found is None:
@@ -163,7 +161,7 @@ def at_random_points(model: pm.Model, parameter: Any) -> Floats | None:
     inputs = [variable for variable in model.value_vars if variable in used]
     # As the kernel will see it: of log(exp(x)) and log(1 - sigmoid(x)) it sees x.
     function = kept_function(model, inputs, [expression], {"mode": _stable_mode()})
-    start, rng = model.initial_point() if inputs else {}, np.random.default_rng(0)
+    start, rng = start_of(model) if inputs else {}, np.random.default_rng(0)
     found = []
     with np.errstate(all="ignore"):
         for _ in range(_POINTS if inputs else 1):
@@ -347,21 +345,12 @@ def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
     # multiplied or divided by anything else, and which nothing but these counts uses.
     for x in map(model.values_to_rvs.__getitem__, values):
         base = x.owner.inputs[0]
-        size = _size(x, model)
-        if not isinstance(base.owner.op, laws.PoissonRV) or size is None or size <= _FEW:
+        if not isinstance(base.owner.op, laws.PoissonRV) or (size := math.prod(shape_of(x))) <= _FEW:
             continue
         for rates, alone in _rates_of(base.owner.inputs[-1], model):
-            if _size(rates, model) == size and not _used_elsewhere(rates, x, model):
+            if math.prod(shape_of(rates)) == size and not _used_elsewhere(rates, x, model):
                 warnings.warn(_message(x, rates, size, alone), UserWarning, skip_file_prefixes=_NOT_THE_USERS)
                 break
-
-
-def _size(variable: Any, model: pm.Model) -> int | None:
-    """How many elements a variable has, without compiling anything; None if that is not known."""
-    shape = variable.type.shape
-    if None in shape and (dims := model.named_vars_to_dims.get(variable.name)):
-        shape = [model.dim_lengths[dim].eval() if dim in model.dim_lengths else None for dim in dims]
-    return None if None in shape else math.prod(int(n) for n in shape)
 
 
 def _rates_of(rate: Any, model: pm.Model) -> list[tuple[Any, bool]]:

@@ -26,8 +26,8 @@ from math import lcm
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._numba import nb
@@ -235,7 +235,7 @@ def _project_and_lift(basis: Ints) -> Ints | None:
 def _raising(basis: Ints, inside: Mask, i: int) -> Ints | None:
     """A vector of the lattice that is positive at i and nowhere negative inside; None if none was found."""
     kept = basis[:, inside]
-    solved = linprog(
+    solved = scipy.optimize.linprog(
         kept.sum(axis=1) + basis[:, i],
         A_ub=-np.concatenate([kept, basis[:, i : i + 1]], axis=1).T,
         b_ub=np.append(np.zeros(kept.shape[1]), -1.0),
@@ -255,7 +255,7 @@ def _has_most(basis: Ints, inside: Mask, i: int) -> bool:
     kept = basis[:, inside]
     if not kept.shape[1]:
         return False  # an empty sum limits nothing, and SciPy takes no program without variables
-    solved = linprog(np.ones(kept.shape[1]), A_eq=kept, b_eq=-basis[:, i], bounds=(0, None), method="highs-ds")
+    solved = scipy.optimize.linprog(np.ones(kept.shape[1]), A_eq=kept, b_eq=-basis[:, i], method="highs-ds")
     if solved.x is None:
         return False
     weights, unit = _whole(solved.x)

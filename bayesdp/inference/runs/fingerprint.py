@@ -29,6 +29,7 @@ from bayesdp.distributions.tables import RowSpaceNoiseRV
 from bayesdp.inference.observed import observed_by
 from bayesdp.queries import Query
 from bayesdp.release import Release
+from bayesdp.steps.base import start_of
 
 _DRAWS = _TUNE = 1000
 _CORES = 4
@@ -66,7 +67,7 @@ def described_model(model: pm.Model) -> dict[str, Any]:
         "release": [[name, release] for name, release, _ in observed_by(model)],
         "model": model.str_repr(),
         "numbers in the model": _numbers(model),
-        "variables": [[name, value.dtype.str, list(value.shape)] for name, value in model.initial_point().items()],
+        "variables": [[name, value.dtype.str, list(value.shape)] for name, value in start_of(model).items()],
     }
 
 

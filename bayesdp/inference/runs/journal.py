@@ -24,6 +24,7 @@ from bayesdp import _text
 from bayesdp.inference.runs import recorded
 from bayesdp.inference.runs.fingerprint import described_run, planned
 from bayesdp.inference.runs.recorded import RecordedStep, Stats, checked_state, state_arrays
+from bayesdp.steps.base import start_of
 from bayesdp.storage.journal import RunJournal, group, read_arrays, readable, require, write_arrays
 
 type Array = npt.NDArray[Any]
@@ -140,7 +141,7 @@ class DrawJournal:
     ) -> None:
         _check_options(given)
         self._chains, self._draws, self._tune = planned(given)
-        self._layout: Layout = {name: (value.dtype, value.shape) for name, value in model.initial_point().items()}
+        self._layout: Layout = {name: (value.dtype, value.shape) for name, value in start_of(model).items()}
         run = described_run(model, (self._chains, self._draws, self._tune), given)
         self._files: list[list[Piece]] = [[] for _ in range(self._chains)]
         self._points: list[list[Any]] = [[] for _ in range(self._chains)]

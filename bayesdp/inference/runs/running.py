@@ -15,6 +15,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any
 
 import pymc as pm
@@ -37,6 +38,7 @@ from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.inference.runs.fingerprint import planned
 from bayesdp.inference.runs.journal import DrawJournal
 from bayesdp.inference.runs.recorded import hook
+from bayesdp.steps.base import start_of
 from bayesdp.steps.supports import SLOW_RATES
 
 _FIRST, _LONGEST = 5.0, 60.0
@@ -174,7 +176,7 @@ def sampled(
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         if given.get("quiet"):
             warnings.filterwarnings("ignore", SLOW_RATES, UserWarning)
-        if not _has_callback(model, given):
+        if not tells_of_draws(model, given):
             if lines_wanted(given):
                 given["progressbar"] = False  # it would be drawn once, at the end, if at all
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
@@ -189,10 +191,12 @@ def sampled(
             given["random_seed"] = journal.seed
         if lines_wanted(given):
             given["progressbar"] = False
+        # To note which line made each part of what PyMC makes takes a tenth of compiling.
+        flags = SAME_BITS | {"traceback__limit": 0}
         try:
-            with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
+            with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**flags):
                 if given.get("trace") is None and given.get("var_names") is None:
-                    given["trace"] = _SharedFunction(model=model)
+                    given["trace"] = _SharedFunction(model=model, test_point=start_of(model))
                 tree = pm.sample(**given)
         except ValueError:
             # What PyMC says when no chain got past its tuning.
@@ -239,7 +243,7 @@ class _Callback:
             self._stop(trace, draw)
 
 
-def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
+def tells_of_draws(model: pm.Model, given: Mapping[str, Any] = MappingProxyType({})) -> bool:
     """Whether the sampler calls back after each draw: PyMC's own does; nutpie, which PyMC may choose by itself, does not."""
     chosen = given.get("nuts_sampler")
     if chosen is not None:
@@ -247,8 +251,3 @@ def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
     stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
     asked = given.get("callback") is not None or given.get("step") is not None
     return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None
-
-
-def tells_of_draws(model: pm.Model) -> bool:
-    """Whether the sampler that a model gets tells of each draw: not nutpie, where it is installed and every variable is continuous."""
-    return _has_callback(model, {})

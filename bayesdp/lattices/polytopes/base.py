@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
+import scipy
 from scipy.spatial import ConvexHull, QhullError
 
 from bayesdp._arrays import Floats, Words
@@ -179,7 +179,7 @@ def gauge_program(vertices: Floats, point: Floats) -> tuple[float, Floats]:
     scale = float(np.max(np.abs(vertices)))
     columns, target = vertices.T / scale, point / size
     cost, both = np.ones(2 * len(vertices)), np.hstack([columns, -columns])
-    solution = linprog(cost, A_eq=both, b_eq=target, method="highs-ds", options=_OPTIONS)
+    solution = scipy.optimize.linprog(cost, A_eq=both, b_eq=target, method="highs-ds", options=_OPTIONS)
     if not solution.success:
         raise ArithmeticError(f"a linear program about a hull was not solved: {solution.message}")
     form = np.asarray(solution.eqlin.marginals, dtype=np.float64)

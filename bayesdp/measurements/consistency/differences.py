@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy.special import bdtr, bdtrc, chdtrc
 
 from bayesdp._arrays import Floats, Ints, Mask
 from bayesdp._text import printable
@@ -308,7 +308,7 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
     finely = all(side.finely for side in sides)
     exactly = finely and all(t.exact for t in terms) and not np.isnan(expected).any()
     n, some = max(int(counted.sum()), 1), bool(sure.any())
-    large = float(stats.chi2.sf(-2.0 * np.log(chances[0, sure]).sum(), 2 * n))
+    large = float(chdtrc(2 * n, -2.0 * np.log(chances[0, sure]).sum()))
     alone = np.where(far, 0.0, np.where(sure, chances[0], 1.0))
     worst = [int(row) for row in np.lexsort((-np.abs(gap), alone)) if gap[row] and alone[row] < 1.0][:_NAMED]
     agree = some and not (gap[sure].any() or (sure != counted).any() or any(term.bounded for term in terms))
@@ -327,8 +327,8 @@ def _compared(common: Any, left: Answers, right: Answers) -> Differences:
 def _unusual(observed: Ints, expected: Floats, fewest: int, most: int) -> float:
     """The p-value of numbers in bins: at least those of the `fewest`, or at most those and all that may be of the law."""
     low, share = observed + most - fewest, np.minimum(expected.T / [max(fewest, 1), most], 1.0).T
-    many = np.where(observed >= expected[1] + 1, stats.binom.sf(observed - 1, most, share[1]), 1.0)
-    few = np.where(low <= expected[0] - 1, stats.binom.cdf(low, fewest, share[0]), 1.0)
+    many = np.where(observed >= expected[1] + 1, bdtrc(observed - 1, most, share[1]), 1.0)
+    few = np.where(low <= expected[0] - 1, bdtr(low, fewest, share[0]), 1.0)
     return min(1.0, 2 * len(observed) * float(np.minimum(many, few).min()))
 
 
