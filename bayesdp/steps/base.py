@@ -323,8 +323,7 @@ def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
 
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
-    """Whether the log-density of a variable or potential depends on a value variable."""
-    # That of what is not made of the variable at all need not be written down, which takes as long as to compile some function.
+    """Whether the log-density of a variable or potential, which takes long to write down, depends on a value variable."""
     given, others = [variable, model.rvs_to_values.get(variable, variable)], {*model.basic_RVs} - {variable}
     near = {value, model.values_to_rvs[value]}.intersection(ancestors(given, blockers=others))
     return bool(near) and value in ancestors([model.logp(vars=[variable], sum=True)])

@@ -15,7 +15,6 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import Any
 
 import pymc as pm
@@ -176,7 +175,7 @@ def sampled(
         warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
         if given.get("quiet"):
             warnings.filterwarnings("ignore", SLOW_RATES, UserWarning)
-        if not tells_of_draws(model, given):
+        if not _has_callback(model, given):
             if lines_wanted(given):
                 given["progressbar"] = False  # it would be drawn once, at the end, if at all
             stop.raise_at_once()  # nutpie returns the draws made so far at a KeyboardInterrupt by itself
@@ -191,8 +190,7 @@ def sampled(
             given["random_seed"] = journal.seed
         if lines_wanted(given):
             given["progressbar"] = False
-        # To note which line made each part of what PyMC makes takes a tenth of compiling.
-        flags = SAME_BITS | {"traceback__limit": 0}
+        flags = SAME_BITS | {"traceback__limit": 0}  # to note which line made what takes a tenth of compiling
         try:
             with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**flags):
                 if given.get("trace") is None and given.get("var_names") is None:
@@ -243,7 +241,7 @@ class _Callback:
             self._stop(trace, draw)
 
 
-def tells_of_draws(model: pm.Model, given: Mapping[str, Any] = MappingProxyType({})) -> bool:
+def _has_callback(model: pm.Model, given: Mapping[str, Any]) -> bool:
     """Whether the sampler calls back after each draw: PyMC's own does; nutpie, which PyMC may choose by itself, does not."""
     chosen = given.get("nuts_sampler")
     if chosen is not None:
@@ -251,3 +249,8 @@ def tells_of_draws(model: pm.Model, given: Mapping[str, Any] = MappingProxyType(
     stepped = any(isinstance(rv.owner.op, RowSpaceNoiseRV) for rv in model.free_RVs)  # with a step method of its own
     asked = given.get("callback") is not None or given.get("step") is not None
     return stepped or asked or bool(model.discrete_value_vars) or find_spec("nutpie") is None
+
+
+def tells_of_draws(model: pm.Model) -> bool:
+    """Whether the sampler that a model gets tells of each draw: not nutpie, where it is installed and every variable is continuous."""
+    return _has_callback(model, {})

@@ -95,8 +95,8 @@ def least_squares(answers: Sequence[Answers]) -> LeastSquares | None:
     above = (statistic**0.5 + df**0.5 * coarse) ** 2
     low = ndtr((above - df) / sd) if k4 + k6 > 0.0 else chdtr(df, above)
     # Pearson's law of type III is a gamma law of that skewness, with mean 0 and variance 1; `scipy.stats` takes long to import.
-    shape, tail, side = 4.0 / max(skew**2, 1e-10), *((gammaincc, 1.0) if skew > 0.0 else (gammainc, -1.0))
-    high = tail(shape, max(shape + side * z * shape**0.5, 0.0))
+    shape, side = 4.0 / max(skew**2, 1e-10), 1.0 if skew > 0.0 else -1.0
+    high = (gammaincc if skew > 0.0 else gammainc)(shape, max(shape + side * z * shape**0.5, 0.0))
     return LeastSquares(statistic, df, min(1.0, 2.0 * float(min(low, high))))
 
 
