@@ -232,12 +232,14 @@ class Hull:
         """The vertices, as linear programs read them."""
         return listed(self.vertices)
 
-    def gauge(self, points: npt.ArrayLike) -> Floats:
+    def gauge(self, points: npt.ArrayLike, limits: npt.ArrayLike = np.nan) -> Floats:
         """The norm of points.
 
         Parameters
         ----------
         points : array_like, shape (..., n)
+        limits : array_like, shape (...), optional
+            A bound of the norm on its side of a limit is given where that is known before the norm.
 
         Returns
         -------
@@ -246,7 +248,7 @@ class Hull:
         array = self._points(points)
         flat = array.reshape(-1, self.dimension)
         if self.facets is None:
-            values = self.generators.gauges(flat)
+            values = self.generators.gauges(flat, np.reshape(limits, -1))
             for i in np.flatnonzero(np.isnan(values)):
                 values[i] = gauge_program(self.vertices, flat[i])[0]
             return values.reshape(array.shape[:-1])

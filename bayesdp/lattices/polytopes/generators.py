@@ -7,11 +7,13 @@ Vertices come as
 - the tables with zero margins that a few records make by trading places. Two records exchange their columns, which
   changes four cells (a 2 x 2 move); three do so in turn, which changes six (a 3-cycle). For a table of forms W, and with
   ``gain(i, k) = max_j (W_ij - W_kj)``, what k records gain at best is the heaviest closed walk of k steps over the rows.
-  So the 10^5 vertices of a 10 x 10 table are searched in a thousand additions.
+  So the 10^5 vertices of a 10 x 10 table are searched in a thousand additions. The coordinates are the cells of all rows and
+  columns but the last, in which a vertex has at most six numbers that are not zero.
 
 The gauge of v is the least ``sum lambda`` with ``lambda >= 0`` and ``sum lambda_c c = v`` over the vertices c. Every basis
 of n vertices, with signs, gives an upper bound; its form y, which is 1 on all of them, gives the lower bound ``y @ v / h``
-with h the greatest value of y on a vertex. A step puts the vertex of that value into the basis.
+with h the greatest value of y on a vertex. A step puts the vertex of that value into the basis. For circuits the first basis has those
+of a greedy decomposition of the point (`_decompose`), about a tenth above the gauge at most, which leaves a quarter of the steps.
 """
 
 from __future__ import annotations
@@ -29,8 +31,7 @@ from bayesdp._numba import nb
 class Vertices(NamedTuple):
     """Vertices by what compiled code needs to know of them."""
 
-    # One in each column: vertices, or the coordinates of the unit tables in C order, divided by `Generators.scale`; shape (n, count).
-    vectors: Floats
+    vectors: Floats  # for a list: one in each column, divided by `Generators.scale`, shape (n, count); else empty
     shape: Ints  # for circuits: rows, columns, and how many records, 2 or 3; zeros for a list
 
 
@@ -42,45 +43,32 @@ class Basis(NamedTuple):
 
 
 @nb.njit(cache=True, error_model="numpy")
-def copied(basis: Basis) -> Basis:
-    """One to be overwritten."""
-    return Basis(basis.corners.copy(), basis.inverse.copy())
-
-
-@nb.njit(cache=True, error_model="numpy")
-def best_vertex(vertices: Vertices, form: Floats, heights: Floats, gains: Floats, steps: Ints, column: Floats) -> float:
+def best_vertex(vertices: Vertices, form: Floats, heights: Floats, gains: Floats, column: Floats) -> float:
     """Find a vertex with the greatest value of a form; gives that value."""
-    # `heights`, `gains`, `steps`: scratch, shapes (count,), (rows, rows), (rows, rows). `column`, shape (n,): overwritten by it.
+    # `heights`, `gains`: scratch, shapes (count,) or (rows * columns,), and (rows, rows). `column`, shape (n,): overwritten by it.
     vectors, shape = vertices
-    heights[:] = 0.0
-    for t in range(len(form)):
-        for i in range(len(heights)):  # along the memory, so that this is done several entries at a time
-            heights[i] += form[t] * vectors[t, i]
     if shape[0]:
-        return _best_circuit(vectors, shape, heights, gains, steps, column)
-    best = 0
-    for i in range(len(heights)):
-        if abs(heights[i]) > abs(heights[best]):
-            best = i
-    sign = 1.0 if heights[best] >= 0.0 else -1.0
-    for t in range(len(form)):
-        column[t] = sign * vectors[t, best]
+        return _best_circuit(shape, form, heights.reshape(shape[0], shape[1]), gains, column)
+    heights[:] = np.dot(form, vectors)
+    best = np.argmax(np.abs(heights))
+    column[:] = vectors[:, best] if heights[best] >= 0.0 else -vectors[:, best]
     return float(abs(heights[best]))
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _best_circuit(vectors: Floats, shape: Ints, heights: Floats, gains: Floats, steps: Ints, column: Floats) -> float:
+def _best_circuit(shape: Ints, form: Floats, heights: Floats, gains: Floats, column: Floats) -> float:
     rows, columns, records = shape
+    heights[-1], heights[:, -1] = 0.0, 0.0
+    heights[:-1, :-1] = form.reshape(rows - 1, columns - 1)
     for i in range(rows):
-        for k in range(rows):
-            # Staying in the row gains nothing; so two records are among the choices of three.
-            gains[i, k] = 0.0
-            if i != k:
-                gains[i, k] = -np.inf
-                for j in range(columns):
-                    gain = heights[i * columns + j] - heights[k * columns + j]
-                    if gain > gains[i, k]:
-                        gains[i, k], steps[i, k] = gain, j
+        gains[i, i] = 0.0  # staying in the row gains nothing; so two records are among the choices of three
+        for k in range(i + 1, rows):
+            most, least = -np.inf, np.inf
+            for j in range(columns):
+                gain = heights[i, j] - heights[k, j]
+                most = gain if gain > most else most
+                least = gain if gain < least else least
+            gains[i, k], gains[k, i] = most, -least
     best, first, second, third = -1.0, 0, 0, 0
     for i in range(rows):
         for k in range(i + 1, rows):
@@ -95,10 +83,104 @@ def _best_circuit(vectors: Floats, shape: Ints, heights: Floats, gains: Floats, 
     column[:] = 0.0
     for up, down in ((first, second), (second, third), (third, first)):
         if up != down:
-            j = steps[up, down]
-            for t in range(len(column)):
-                column[t] += vectors[t, up * columns + j] - vectors[t, down * columns + j]
+            _trade(column, shape, up, down, int(np.argmax(heights[up] - heights[down])))
     return best
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _trade(column: Floats, shape: Ints, up: int, down: int, j: int) -> None:
+    """Add one record in a row, and take one from another, both in column j."""
+    rows, columns, _ = shape
+    if j < columns - 1:
+        if up < rows - 1:
+            column[up * (columns - 1) + j] += 1.0
+        if down < rows - 1:
+            column[down * (columns - 1) + j] -= 1.0
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _decompose(shape: Ints, point: Floats, basis: Basis) -> None:
+    """Put circuits whose multiples add up to nearly the point into a basis of the moves with the last cell."""
+    # A circuit is taken out as often as leaves one of its cells at zero and turns no sign: the one for which this is most, and then
+    # moves of which one cell may turn. What leads from row k to row i in one column: both cells, or one where the other may turn.
+    rows, columns, records = shape
+    n = len(point)
+    left, both = np.zeros((rows, columns)), np.empty((rows, rows))
+    up, down = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
+    left[:-1, :-1] = point.reshape(rows - 1, columns - 1)
+    left[:, -1] = -left.sum(axis=1)
+    left[-1] = -left.sum(axis=0)
+    column, entering, kept, changed = np.empty(n), np.empty(n), np.ones(n), np.ones(rows)
+    least, missing = 1e-9 * np.max(np.abs(point)), n
+    for _ in range(4 * n):
+        for i in range(rows):
+            if changed[i]:
+                up[i], down[i] = np.argmax(left[i]), np.argmin(left[i])
+            for k in range(rows):
+                if changed[i] or changed[k]:
+                    most = 0.0
+                    for j in range(columns):
+                        here = left[i, j] if left[i, j] < -left[k, j] else -left[k, j]
+                        most = here if here > most else most
+                    both[i, k] = most
+        most, first, second, third = least, -1, -1, -1
+        for i in range(rows):
+            for k in range(i + 1, rows):
+                if records == 2 and min(both[i, k], both[k, i]) > most:
+                    most, first, second, third = min(both[i, k], both[k, i]), i, k, k
+                elif records == 3 and both[i, k] > most:
+                    for m in range(i + 1, rows):
+                        if both[k, m] > most and both[m, i] > most:
+                            most, first, second, third = min(both[i, k], both[k, m], both[m, i]), i, k, m
+        back = -1
+        for i in range(rows if first < 0 else 0):
+            for k in range(rows):
+                either = max(left[k, up[k]], -left[i, down[i]])
+                if min(both[i, k], either) > most:
+                    most, first, second, third = min(both[i, k], either), i, k, k
+                    back = up[k] if left[k, up[k]] == either else down[i]
+        if first < 0 or missing == 0:
+            return
+        column[:], changed[:] = 0.0, 0.0
+        for more, less in ((first, second), (second, third), (third, first)):
+            if more != less:
+                j = back if back >= 0 and more != first else int(np.argmax(np.minimum(left[more], -left[less])))
+                _trade(column, shape, more, less, j)
+                left[more, j] -= most
+                left[less, j] += most
+                changed[more] = 1.0
+        _enter(basis, column, entering)
+        size, leaving = 1e-6, -1
+        for i in range(n):
+            if abs(entering[i]) > size and kept[i]:
+                size, leaving = abs(entering[i]), i
+        if leaving >= 0:
+            kept[leaving] = 0.0
+            missing -= 1
+            _exchange(basis, column, entering, leaving)
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _enter(basis: Basis, column: Floats, entering: Floats) -> None:
+    """Weights of a vertex in a basis."""
+    entering[:] = 0.0
+    for t in range(len(column)):
+        if column[t] != 0.0:
+            for i in range(len(column)):
+                entering[i] += column[t] * basis.inverse[t, i]
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _exchange(basis: Basis, column: Floats, entering: Floats, leaving: int) -> None:
+    """Put a vertex in the place of one."""
+    corners, inverse = basis
+    for t in range(len(column)):
+        if inverse[t, leaving] != 0.0:
+            share = inverse[t, leaving] / entering[leaving]
+            for i in range(len(column)):
+                inverse[t, i] -= share * entering[i]
+            inverse[t, leaving] = share
+        corners[leaving, t] = column[t]
 
 
 _GAP = 1e-10  # upper and lower bound agree to this, relatively, when a gauge counts as solved
@@ -107,33 +189,34 @@ _SHIFT = 1e-9  # relative shift of the starting weights, so that no step has len
 
 
 @nb.njit(cache=True, error_model="numpy")
-def solve(vertices: Vertices, basis: Basis, point: Floats, weights: Floats, form: Floats) -> float:
-    """The gauge of a point, to a relative 1e-10 from below; NaN if rounding errors took over; see above."""
-    # `basis`: overwritten by the last one. `point`: not zero. `weights` and `form`, shape (n,), are overwritten: `weights @ corners`
-    # is the point, and the form is at most 1 on all vertices.
-    corners, inverse = basis
-    n = len(point)
-    shifted, entering, column, spent = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    heights, rows = np.empty(vertices.vectors.shape[1]), vertices.shape[0]
-    gains, steps = np.zeros((rows, rows)), np.zeros((rows, rows), dtype=np.int64)
+def solve(vertices: Vertices, start: Basis, point: Floats, weights: Floats, form: Floats, limit: float) -> float:
+    """The gauge of a point, to a relative 1e-10 from below, or a bound of it on its side of a limit (NaN: none); see above."""
+    # NaN if rounding errors took over. `point`: not zero. `weights` and `form`, shape (n,), are overwritten: the weights of the last
+    # basis, and a form at most 1 on all vertices.
+    corners, inverse = start.corners.copy(), start.inverse.copy()
+    basis, n = Basis(corners, inverse), len(point)
+    shifted, entering, column = np.empty(n), np.empty(n), np.empty(n)
+    rows, columns, _ = vertices.shape
+    heights, gains = np.empty(max(vertices.vectors.shape[1], rows * columns)), np.zeros((rows, rows))
     size = np.max(np.abs(point))
+    if rows:
+        _decompose(vertices.shape, point, basis)
     _weigh(basis, point, weights, form, shifted)
     renewed = 0
     lower = 0.0
     for _ in range(200 * n + 1000):
-        height = best_vertex(vertices, form, heights, gains, steps, column)
-        lower = max(lower, np.sum(weights) / max(height, 1.0))
-        if height <= 1.0 + _GAP:
+        height = best_vertex(vertices, form, heights, gains, column)
+        value = np.dot(form, point)
+        lower = max(lower, value / max(height, 1.0))
+        if height <= 1.0 + _GAP or value <= limit or lower > limit:
             # The shift may have left the last weights slightly negative: then, and after rounding errors, not solved.
             upper = np.sum(np.abs(weights))
-            spent[:] = -point
-            for i in range(n):
-                for t in range(n):
-                    spent[t] += weights[i] * corners[i, t]
-            if upper - lower <= 2.0 * _GAP * upper and np.max(np.abs(spent)) <= _RESIDUAL * size:
+            known = upper <= limit or lower > limit or upper - lower <= 2.0 * _GAP * upper
+            spent = np.dot(weights, corners) - point
+            if known and np.max(np.abs(spent)) <= _RESIDUAL * size:
                 if height > 1.0:
                     form /= height
-                return lower
+                return float(upper if upper <= limit else lower)
             if renewed == 3:
                 return np.nan
             renewed += 1
@@ -141,10 +224,7 @@ def solve(vertices: Vertices, basis: Basis, point: Floats, weights: Floats, form
             _weigh(basis, point, weights, form, shifted)
             lower = 0.0
             continue
-        entering[:] = 0.0
-        for t in range(n):
-            for i in range(n):
-                entering[i] += column[t] * inverse[t, i]
+        _enter(basis, column, entering)
         length, leaving = np.inf, -1
         for i in range(n):
             if entering[i] > 1e-9 and shifted[i] < length * entering[i]:
@@ -157,13 +237,9 @@ def solve(vertices: Vertices, basis: Basis, point: Floats, weights: Floats, form
             shifted[i] -= length * entering[i]
             weights[i] -= true * entering[i]
         shifted[leaving], weights[leaving] = length, true
+        _exchange(basis, column, entering, leaving)
         for t in range(n):
-            share = inverse[t, leaving] / pivot
-            for i in range(n):
-                inverse[t, i] -= share * entering[i]
-            inverse[t, leaving] = share
-            form[t] -= (height - 1.0) * share
-            corners[leaving, t] = column[t]
+            form[t] -= (height - 1.0) * inverse[t, leaving]
     return np.nan
 
 
@@ -171,31 +247,26 @@ def solve(vertices: Vertices, basis: Basis, point: Floats, weights: Floats, form
 def _weigh(basis: Basis, point: Floats, weights: Floats, form: Floats, shifted: Floats) -> None:
     """Weights of a point in a basis, whose vertices change sign where the weight would be negative."""
     corners, inverse = basis
-    n = len(point)
-    weights[:] = 0.0
-    for t in range(n):
-        for i in range(n):
-            weights[i] += point[t] * inverse[t, i]
+    weights[:] = np.dot(point, inverse)
     size = np.max(np.abs(weights))
-    form[:] = 0.0
-    for i in range(n):
+    for i in range(len(point)):
         if weights[i] < 0.0:
             weights[i] = -weights[i]
             corners[i] *= -1.0
             inverse[:, i] *= -1.0
         # Any positive numbers that are not in simple proportions.
         shifted[i] = weights[i] + _SHIFT * size * (0.5 + (i + 1) * 0.6180339887498949 % 1.0)
-    for t in range(n):
-        for i in range(n):
-            form[t] += inverse[t, i]
+    form[:] = inverse.sum(axis=1)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _fill(vertices: Vertices, start: Basis, points: Floats, values: Floats) -> None:
-    """Fill `values`: the gauges of points, one a row."""
+    """Replace limits by the gauges of points, one a row, or by bounds on their side of the limit."""
     weights, form = np.empty(points.shape[1]), np.empty(points.shape[1])
     for i in range(len(points)):
-        values[i] = solve(vertices, copied(start), points[i], weights, form) if np.any(points[i] != 0.0) else 0.0
+        limit, values[i] = values[i], 0.0
+        if np.any(points[i] != 0.0):
+            values[i] = solve(vertices, start, points[i], weights, form, limit)
 
 
 _WORK = 3e6  # of a call of compiled code, which cannot be interrupted, in units of the cube of the dimension: under a second
@@ -208,16 +279,19 @@ class Generators:
     vertices: Vertices
     start: Basis  # vertices, divided by `scale`
     scale: float
+    cells: Floats | None = None  # for circuits: cells from coordinates of the space, shape (n, n)
 
     @property
     def dimension(self) -> int:
         """Dimension n of the space."""
-        return len(self.vertices.vectors)
+        return len(self.start.corners)
 
-    def gauges(self, points: Floats) -> Floats:
-        """Gauges of points, shape (count, n) to (count,); NaN where rounding errors took over."""
-        sizes, values = np.max(np.abs(points), axis=1), np.empty(len(points))
-        rows = np.ascontiguousarray(points / np.where(sizes > 0.0, sizes, 1.0)[:, None])
+    def gauges(self, points: Floats, limits: Floats) -> Floats:
+        """Gauges of points, shape (count, n) to (count,), or bounds on their side of limits (NaN: none); NaN after rounding errors."""
+        points = points if self.cells is None else points @ self.cells.T
+        sizes = np.max(np.abs(points), axis=1)
+        scales = np.where(sizes > 0.0, sizes, 1.0)
+        rows, values = np.ascontiguousarray(points / scales[:, None]), np.array(limits * self.scale / scales)
         batch = max(1, int(_WORK / self.dimension**3))
         for first in range(0, len(points), batch):
             part = slice(first, first + batch)
@@ -227,30 +301,28 @@ class Generators:
     def subgradient(self, point: Floats) -> tuple[float, Floats]:
         """Gauge of one point, and a form that attains it, which is at most 1 on the polytope; NaN likewise."""
         form, weights = np.zeros(self.dimension), np.zeros(self.dimension)
+        point = point if self.cells is None else self.cells @ point
         size = float(np.max(np.abs(point)))
         if size == 0.0:
             return 0.0, form
-        value = solve(self.vertices, copied(self.start), np.ascontiguousarray(point) / size, weights, form)
-        return value * size / self.scale, form / self.scale
-
-
-def _make(vectors: Floats, shape: tuple[int, int, int], corners: Floats) -> Generators:
-    scale = float(np.max(np.abs(corners)))
-    start = np.ascontiguousarray(corners / scale)
-    vertices = Vertices(np.ascontiguousarray(vectors.T / scale), np.array(shape, dtype=np.int64))
-    return Generators(vertices, Basis(start, np.ascontiguousarray(np.linalg.inv(start))), scale)
+        value = solve(self.vertices, self.start, np.ascontiguousarray(point) / size, weights, form, np.nan)
+        return value * size / self.scale, (form if self.cells is None else form @ self.cells) / self.scale
 
 
 def listed(vertices: Floats) -> Generators:
     """Of vertices, shape (m, n), that span the space, and their negatives."""
     _, _, order = qr(vertices.T, mode="economic", pivoting=True)  # the first are far from dependent
-    return _make(vertices, (0, 0, 0), vertices[order[: vertices.shape[1]]])
+    scale = float(np.max(np.abs(vertices)))
+    start = vertices[order[: vertices.shape[1]]] / scale
+    listed = Vertices(np.ascontiguousarray(vertices.T / scale), np.zeros(3, dtype=np.int64))
+    return Generators(listed, Basis(start, np.ascontiguousarray(np.linalg.inv(start))), scale)
 
 
 def circuits(units: Floats, rows: int, columns: int, records: int) -> Generators:
     """Of the tables with zero margins that at most so many records make by trading places."""
-    # `units`, shape (rows * columns, n): coordinates of the unit tables, in C order, in the space of tables with zero margins.
-    grid = units.reshape(rows, columns, -1)
-    # Moves between each cell and the last one: a basis of the lattice.
-    corners = (grid[:-1, :-1] - grid[-1, :-1] - grid[:-1, -1:] + grid[-1, -1]).reshape(-1, grid.shape[2])
-    return _make(units, (rows, columns, records), corners)
+    # `units`, shape (rows * columns, n): coordinates of the unit tables, in C order, in the space of tables with zero margins; these
+    # are orthonormal. The moves between each cell and the last one are a basis, with one free cell each.
+    cells = units.reshape(rows, columns, -1)[:-1, :-1].reshape(-1, units.shape[1])
+    unit = np.eye(len(cells))
+    vertices = Vertices(np.empty((0, 0)), np.array([rows, columns, records], dtype=np.int64))
+    return Generators(vertices, Basis(unit, unit.copy()), 1.0, np.ascontiguousarray(cells))

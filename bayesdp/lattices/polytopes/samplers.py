@@ -20,9 +20,8 @@ LEAST = 0.003
 """Share of proposals that must be accepted, for this to count as a way to draw exactly."""
 
 _PILOT = 64  # proposals, of a fixed seed, by which acceptance is estimated: the answer is always the same
-_TRIES = 1_000_000  # tables that are tried to get the proposals of the pilot
 _BATCH = 4096
-_CELLS = 2e7  # cells of tables that are tried in one call of compiled code, which cannot be interrupted: a second
+_CELLS = 2e7  # cells times the shorter side of the tables of one call of compiled code, which cannot be interrupted: a second
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class Envelope:
             count = min(self.batch, int(missing / self.acceptance) + 1)
             points, sizes = _measured(self.proposal.draw(epsilon / self.reach, rng, count), self.invariants)
             limits = sizes / self.reach + rng.standard_exponential(count) / epsilon
-            return points[self.hull.gauge(points) <= limits]
+            return points[self.hull.gauge(points, limits) <= limits]
 
         return fill(np.empty((size, self.hull.dimension)), accepted)
 
@@ -66,12 +65,9 @@ def envelope_of(hull: Hull, invariants: Invariants) -> Envelope | None:
     else:
         corners = invariants.from_coordinates(hull.vertices).reshape(len(hull.vertices), -1)
         reach = float(np.max(np.sum(np.abs(corners), axis=1)))
-    tables, tried = proposal.tried(1.0, np.random.default_rng(0), _PILOT, _TRIES)
-    if len(tables) < _PILOT:
-        return None
-    points, sizes = _measured(tables, invariants)
+    points, sizes = _measured(proposal.draw(1.0, np.random.default_rng(0), _PILOT), invariants)
     share = float(np.mean(np.minimum(1.0, sizes / (reach * hull.gauge(points))) ** hull.dimension))
-    batch = max(1, min(_BATCH, int(_CELLS * _PILOT / (tried * tables.shape[1]))))
+    batch = max(1, min(_BATCH, int(_CELLS / (invariants.frame.size * min(proposal.table or (1,))))))
     return Envelope(hull, invariants, proposal, reach, share, batch) if share >= LEAST else None
 
 

@@ -144,9 +144,7 @@ def norm_sampler(invariants: Invariants, norm: str) -> NormSampler:
     proposal = proposal_for(invariants)
     if proposal is not None and norm == "l1":
         # The l1 noise from which the lattice samplers propose, for totals and tables with both margins.
-        sampler = NormSampler(
-            invariants, "l1", proposal.words, lambda rng, tries: proposal.draw(1.0, rng, tries, tries)
-        )
+        sampler = NormSampler(invariants, "l1", proposal.words, partial(proposal.draw, 1.0))
     elif proposal is not None and proposal.blocks is not None:
         method = _GAMMA_TIMES + "all cells of a total but one, until the last one is in the cube"
         sampler = NormSampler(invariants, "cube", method, partial(_cube_of_totals, invariants))

@@ -146,11 +146,17 @@ def test_gauges_agree_with_another_program(case):
     for point in [*generic, *corners.sum(axis=1), np.zeros(own.dimension)]:
         expected, _ = gauge_program(vertices, point)
         value, form = own.subgradient(point)
-        assert own.gauges(point[None])[0] == pytest.approx(value, rel=1e-9)
+        assert own.gauges(point[None], np.nan)[0] == pytest.approx(value, rel=1e-9)
         assert value == pytest.approx(expected, rel=1e-9)
         # The form proves the value from below: at most 1 on every vertex.
         assert form @ point == pytest.approx(value, rel=1e-9)
         assert np.max(np.abs(vertices @ form)) <= 1 + 1e-9
+        # Bounds of it, on their side of a limit.
+        limits = expected * np.array([0.5, 0.999, 1 - 1e-8, 1 + 1e-8, 1.001, 1.5])
+        bounds = own.gauges(np.tile(point, (6, 1)), limits)
+        if expected > 0.0:
+            assert list(bounds <= limits) == [False, False, False, True, True, True]
+        assert np.all(np.where(bounds <= limits, bounds - expected, expected - bounds) >= -1e-9 * expected)
 
 
 @pytest.mark.parametrize(("size", "adjacency"), [(8, 3), (10, 2)])

@@ -4,13 +4,15 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import gamma, kstest
+from scipy.stats import gamma, ks_2samp, kstest
 
+from bayesdp._numba import seed_state
 from bayesdp.invariants import Invariants
 from bayesdp.lattices.polytopes import SymmetricHull, choose_hull_sampler, sample_hull, sensitivity_hull
 from bayesdp.lattices.polytopes.base import draw_cones
 from bayesdp.lattices.polytopes.samplers import draw_cube, draw_hit_and_run, envelope_of
-from bayesdp.lattices.polytopes.sensitivity import proposal_for
+from bayesdp.lattices.polytopes.sensitivity import _set_variances, proposal_for
+from bayesdp.lattices.two_way import draw_two_way, two_way
 from bayesdp.queries import LinearQuery, Margins, Totals
 from tests.comparison.chi_square import chi_square_pvalue
 from tests.lattices.polytopes.examples import Programs, both_margins, moves, substitutions
@@ -115,7 +117,25 @@ def l1_ball(rows, columns):
     return invariants, SymmetricHull(steps / np.abs(invariants.from_coordinates(steps)).sum(axis=(1, 2))[:, None])
 
 
-@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 4), (5, 5)])
+def excess(tables, slopes, rate):
+    """How far draws are from ``E[rate (slope along m) tanh(m @ z)] = E[m @ m / cosh(m @ z)**2]``, in standard errors.
+
+    The means are over all 2 x 2 moves m. By integration by parts it is zero for a density proportional to ``exp(-rate norm(z))`` with
+    `slopes` the gradient of the norm: this checks laws of directions at sizes for which no moments are known.
+    """
+    moved, slope = (along_moves(tables), along_moves(slopes))
+    found = (rate * slope * np.tanh(moved) - 4.0 / np.cosh(moved) ** 2).mean(axis=(1, 2))
+    return abs(found.mean()) / found.std() * np.sqrt(len(found))
+
+
+def along_moves(tables):
+    for axis in (1, 2):
+        first, second = np.triu_indices(tables.shape[axis], 1)
+        tables = np.take(tables, first, axis) - np.take(tables, second, axis)
+    return tables
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 4), (3, 4), (5, 5), (7, 4), (10, 10)])
 def test_l1_proposals_of_tables(shape):
     invariants, size, rate = both_margins(*shape), 10_000, 0.6
     draws = proposal_for(invariants).draw(rate, np.random.default_rng(2), size)
@@ -124,12 +144,58 @@ def test_l1_proposals_of_tables(shape):
     assert kstest(length, gamma(invariants.dimension, scale=1 / rate).cdf).pvalue > LEVEL
     deviations = (draws**2).mean(axis=0) / (draws**2).mean() - 1  # cells are exchangeable
     assert np.max(np.abs(deviations)) < 5 * np.std(draws**2) / np.mean(draws**2) / np.sqrt(size)
+    tables = draws[:2000].reshape(-1, *shape)
+    assert excess(tables, np.sign(tables), rate) < 4.5
     if shape == (3, 4):  # the triangulation of their ball gives the second moments in closed form
         points, ball = invariants.coordinates(draws.reshape(-1, 3, 4)), l1_ball(3, 4)[1]
         assert ball.gauge(points) == pytest.approx(length, rel=1e-10)
         products = points[:, :, None] * points[:, None, :]
         error = products.std(axis=0) / np.sqrt(size)
         assert np.max(np.abs(products.mean(axis=0) - ball.second_moment / rate**2) / error) < 5.3
+
+
+def log_trees(t):
+    """Logarithm of ``det(A diag(t) A^T)`` for tables of weights, A the margins but one, shape (..., rows, columns)."""
+    rows, columns = t.shape[-2:]
+    margins = np.vstack([np.kron(np.eye(rows), np.ones(columns)), np.kron(np.ones(rows), np.eye(columns)[:-1])])
+    return np.linalg.slogdet((margins * t.reshape(*t.shape[:-2], 1, -1)) @ margins.T)[1]
+
+
+def concavity(t):
+    """What ``log D`` of a table is above what it is by halves of its rows."""
+    parts = [t, t[:, : t.shape[1] // 2], t[:, t.shape[1] // 2 :]]
+    values = [log_trees(2 * part) - np.log(2 * part.sum(axis=2)).sum(axis=1) for part in parts]
+    return values[0] - (t.shape[2] - 1) * np.log(2.0) - 0.5 * (values[1] + values[2])
+
+
+def test_variances_of_proposals_by_weights():
+    # Density exp(-sum t) det(A diag(t) A^T)**(-1/2): the same means as of exponential variables with that weight.
+    rows, columns, size, rng = 4, 3, 60_000, np.random.default_rng(4)
+    draws, state, graph = np.empty((size, rows, columns)), seed_state(rng), np.empty((columns, columns))
+    logs = np.array([_set_variances(state, rows, draw, graph) for draw in draws])
+    assert logs[:99] == pytest.approx((log_trees(draws) - np.log(draws.sum(axis=2)).sum(axis=1))[:99], rel=1e-9)
+    free = rng.standard_exponential((5 * size, rows, columns))
+    weights = np.exp(-0.5 * log_trees(free))
+    for statistic in (log_trees, concavity, lambda t: concavity(t[:, :2]), lambda t: np.log(t.sum(axis=2)).max(axis=1)):
+        own, other = statistic(draws), statistic(free)
+        mean = np.average(other, weights=weights)
+        error = np.hypot(own.std() / np.sqrt(size), np.linalg.norm(weights * (other - mean)) / weights.sum())
+        assert abs(own.mean() - mean) < 4.5 * error
+
+
+def test_l1_proposals_of_tables_are_fine_grained_integer_noise():
+    # Another sampler of another law, row by row, which is this one for small rates.
+    size, rate = 1500, 0.03
+    integers = rate * draw_two_way(two_way(6, 6, rate), np.random.default_rng(3), size)[0]
+    draws = proposal_for(both_margins(6, 6)).draw(1.0, np.random.default_rng(3), 4 * size).reshape(-1, 6, 6)
+    for statistic in (
+        lambda z: np.sum(z**4, axis=(1, 2)),
+        lambda z: np.max(np.abs(z), axis=(1, 2)),
+        lambda z: np.sum(np.abs(z), axis=2).min(axis=1),
+        lambda z: np.sum(np.abs(z), axis=1).max(axis=1),
+        lambda z: z[:, 0, 0] * z[:, 1, 1] * z[:, 0, 1] * z[:, 1, 0],
+    ):
+        assert ks_2samp(statistic(draws), statistic(integers)).pvalue > LEVEL
 
 
 def test_the_sampler_is_chosen_by_what_is_known():
@@ -163,9 +229,9 @@ def test_the_sampler_is_chosen_by_what_is_known():
         choose_hull_sampler(program, invariants, "mcmc", 0)
 
 
-@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (7, 2)])
+@pytest.mark.parametrize(("size", "adjacency"), [(5, 3), (7, 2), (10, 2), (10, 3)])
 def test_beyond_the_triangulation(size, adjacency):
-    # Radii, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
+    # Radii, directions, and zero margins; that the gauge is right is shown elsewhere. How fast is in benchmarks/.
     invariants = both_margins(size, size)
     hull = sensitivity_hull(invariants, adjacency)
     sampler = choose_hull_sampler(hull, invariants)
@@ -173,7 +239,11 @@ def test_beyond_the_triangulation(size, adjacency):
     assert 0.1 < sampler.acceptance < 1.0
     draws = sample_hull(hull, 1.5, np.random.default_rng(4), 200, invariants)
     assert kstest(hull.gauge(draws), gamma(hull.dimension, scale=1 / 1.5).cdf).pvalue > LEVEL
-    assert np.max(np.abs(invariants.matrix @ invariants.from_coordinates(draws).reshape(len(draws), -1).T)) < 1e-9
+    tables, slopes = (
+        invariants.from_coordinates(points) for points in (draws, np.array([hull.subgradient(z)[1] for z in draws]))
+    )
+    assert excess(tables, slopes, 1.5) < 4.5
+    assert np.max(np.abs(invariants.matrix @ tables.reshape(len(draws), -1).T)) < 1e-9
 
 
 def test_acceptance_is_the_share_of_the_volume():
