@@ -137,9 +137,8 @@ def _small_gamma(state: Words, shape: float) -> float:
     least = (1.0 - shape) * shape ** (shape / (1.0 - shape))
     while True:
         power = exponential(state)
-        value = power ** (1.0 / shape)
-        if power + exponential(state) >= least + value:
-            return float(value)
+        if power + exponential(state) >= least + power ** (1.0 / shape):
+            return float(power ** (1.0 / shape))
 
 
 @nb.njit(cache=True, error_model="numpy")
