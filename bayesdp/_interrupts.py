@@ -93,12 +93,12 @@ def deferred() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def tell(text: str) -> None:
+def tell(text: str, end: str = "\n") -> None:
     """Write a line to standard error, if that can be written to."""
     if sys.stderr is None:  # closed; print would take standard output instead
         return
     with suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(text, end=end, file=sys.stderr, flush=True)
 
 
 class _Dispensable:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -190,6 +191,12 @@ def inlined[**P, T](function: Callable[P, T]) -> Callable[P, T]:
     return made
 
 
+def part[**P, T](function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function a part of the one compiled function that calls it: it is not optimised for itself before."""
+    made: Callable[P, T] = _njit(**_INSIDE, inline="always")(function)
+    return made
+
+
 def seed_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
     """Four words of state drawn from a NumPy generator."""
     state = rng.integers(0, 2**64, size=4, dtype=np.uint64)
@@ -251,10 +258,10 @@ def by_log_weight(state: npt.NDArray[np.uint64], heights: npt.NDArray[np.float64
 
 
 class _Teller(event.Listener):
-    """Tells of the first kernel of the package that is compiled, and not read from Numba's cache."""
+    """Tells of the first kernel of the package that is compiled, and not read from Numba's cache, and then of each function."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.told = self.dots = False
 
     def on_start(self, event: Any) -> None:
         """Look at what is compiled."""
@@ -262,13 +269,21 @@ class _Teller(event.Listener):
         if not self.told and module.startswith("bayesdp.") and ".kernel." in module:
             self.told = True
             tell("bayesdp: compiling the moves of tables; this takes up to a minute, and once on a machine")
+            self.dots = sys.stderr is not None and sys.stderr.isatty()
 
     def on_end(self, event: Any) -> None:
-        """Nothing to say."""
+        """A dot on a terminal, so that something moves."""
+        if self.dots:
+            tell(".", end="")
 
 
 @contextmanager
 def told_while_compiling() -> Iterator[None]:
     """A context in which standard error is told if a kernel has to be compiled."""
-    with event.install_listener("numba:compile", _Teller()):
-        yield
+    teller = _Teller()
+    try:
+        with event.install_listener("numba:compile", teller):
+            yield
+    finally:
+        if teller.dots:
+            tell("")

@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import zlib
@@ -21,8 +22,11 @@ import bayesdp
 from bayesdp._numba import code_version, dispensable_caches, stamp_of
 from bayesdp.distributions import distribution_of, registry, tables
 from bayesdp.distributions.independent import _core
+from bayesdp.hierarchies.kernel import crossing, sweeps
 from bayesdp.hierarchies.kernel.sweeps import sweep
+from bayesdp.hierarchies.priors import FixedPoisson
 from bayesdp.noise import DiscreteLaplace
+from tests.streaming.cases import PRIOR, small_release
 
 SOURCE = "import numba\n@numba.njit(cache=True)\ndef plus(x):\n    return x + {}\n"
 _times = itertools.count(10**9, 10)
@@ -218,3 +222,36 @@ def test_only_files_with_compiled_functions_count_in_the_stamp_of_kernels_and_of
     drawn = distribution_of(DiscreteLaplace).dist(0, 1.0).owner.op
     source = Path(inspect.getfile(inspect.unwrap(DiscreteLaplace.draw_one.py_func)))
     assert _core(drawn, None)[1] == code_version() ^ zlib.crc32(source.read_bytes())
+
+
+def test_priors_and_tables_of_all_kinds_share_one_compilation_of_the_moves_of_hierarchies():
+    entries = {
+        name: getattr(module, name) for module, name in ((sweeps, "sweep"), (crossing, "keep"), (sweeps, "gather"))
+    }
+    before = {name: set(entry.signatures) for name, entry in entries.items()}
+    for prior in (PRIOR, FixedPoisson(2.0)):
+        bayesdp.fit_hierarchy(small_release(), prior, draws=12, tune=4, random_seed=1, quiet=True)
+    assert all(len(set(entry.signatures) | before[name]) == 1 for name, entry in entries.items())
+    parts = [function for function in vars(sweeps).values() if getattr(function, "targetoptions", {}).get("inline")]
+    assert parts
+    assert not any(part.signatures for part in parts)  # they are compiled where they are called, and only there
+
+
+@pytest.mark.parametrize(("elsewhere", "hits"), [("generic", 1), (None, 0)])
+def test_code_compiled_for_any_processor_is_read_wherever_numba_is_told_so(tmp_path, elsewhere, hits):
+    made, moved = tmp_path / "made", tmp_path / "moved"
+    made.mkdir()
+    (made / "kernel.py").write_text(SOURCE.format(1))
+    run = "import kernel; kernel.plus(1); print(sum(kernel.plus.stats.cache_hits.values()))"
+
+    def found(folder, processor):
+        own = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "NUMBA_CPU_NAME")}
+        own |= {"NUMBA_CPU_NAME": processor} if processor else {}
+        done = subprocess.run(
+            [sys.executable, "-c", run], cwd=folder, env=own, capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    assert found(made, "generic") == 0
+    shutil.copytree(made, moved)
+    assert found(moved, elsewhere) == hits

@@ -1,5 +1,6 @@
 """Models whose counts are a hierarchy: drawn by its own kernel, with the same law and the same contract."""
 
+import sys
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -211,7 +212,7 @@ def test_flat_counts_and_three_levels_are_hierarchies():
     assert chain.target.family == "flat"
 
 
-def test_a_first_compilation_is_told_on_standard_error_once(capfd):
+def test_a_first_compilation_is_told_on_standard_error_once_and_moves_on_a_terminal(capfd, monkeypatch):
     def small(x):
         return x + 1
 
@@ -229,3 +230,9 @@ def test_a_first_compilation_is_told_on_standard_error_once(capfd):
     assert capfd.readouterr().err.count("compiling the moves of tables") == 1
     made("bayesdp.hierarchies.kernel.pretended")(1)
     assert capfd.readouterr().err == ""
+    with monkeypatch.context() as patched, told_while_compiling():
+        patched.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        made("numpy.kernel.pretended")(1)  # not one of ours
+        made("bayesdp.hierarchies.kernel.pretended")(1)
+        made("numpy.kernel.pretended")(1)
+    assert capfd.readouterr().err.splitlines()[1:] == [".."]

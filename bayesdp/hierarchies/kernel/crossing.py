@@ -27,7 +27,7 @@ import math
 from typing import NamedTuple
 
 from bayesdp._arrays import Floats, Ints
-from bayesdp._numba import below, compiled, inlined, inside, uniform
+from bayesdp._numba import below, compiled, inlined, inside, part, uniform
 from bayesdp.fibers.moves.direction import draw_direction
 from bayesdp.hierarchies.kernel.moves import ONE, State, meeting_level
 from bayesdp.hierarchies.kernel.sweeps import draw_along, fall_of, near_leaf, other_leaf, take_step
@@ -209,7 +209,7 @@ def _height(state: State, t: int, cell: int, x: int) -> float:
     return float(state.theta[state.theta_row[t], cell] * x + own - math.lgamma(x + 1.0))
 
 
-@inlined
+@part
 def _may(state: State, t: int, cell: int, s: int, other: int) -> bool:
     """Whether counts may go from one cell to another by what is exact."""
     meet = meeting_level(state.path, t, s)
@@ -220,7 +220,7 @@ def _may(state: State, t: int, cell: int, s: int, other: int) -> bool:
     return True
 
 
-@inside
+@part
 def _exchange(state: State, n: int, kind: int) -> int:
     """Exchange the counts of pairs of a direction: of one leaf, of one cell, or neighbours in its list; whether it was accepted."""
     leaves, cells, entries, partner = state.scratch[0], state.scratch[1], state.scratch[2], state.scratch[3]

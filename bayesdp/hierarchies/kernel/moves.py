@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesdp._arrays import Floats, Ints, Mask, Words
-from bayesdp._numba import below, compiled, inlined, inside, uniform
+from bayesdp._numba import below, compiled, inlined, inside, part, uniform
 
 RESIDUAL, PRECISION = 0, 1
 """Last axis of `State.answers`."""
@@ -445,7 +445,7 @@ def move_square(state: State, s: int, t: int, c: int, d: int) -> int:
     return k
 
 
-@inlined
+@part
 def move_single(state: State, t: int, cell: int) -> int:
     """Add k counts to one cell of leaf t, where nothing exact counts it."""
     state.tried[0] += 1

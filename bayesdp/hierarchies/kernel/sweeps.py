@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayesdp._arrays import Ints
-from bayesdp._numba import below, compiled, inlined, inside, nb, uniform
+from bayesdp._numba import below, compiled, inlined, inside, nb, part, uniform
 from bayesdp.hierarchies.kernel.moves import (
     ONE,
     PRECISION,
@@ -67,7 +67,7 @@ def near_leaf(state: State, t: int) -> int:
     return -1
 
 
-@inlined
+@part
 def _often(state: State, percent: int) -> int:
     """A whole number that is `percent` / 100 on average."""
     times, rest = percent // 100, percent % 100
@@ -76,7 +76,7 @@ def _often(state: State, percent: int) -> int:
     return int(times)
 
 
-@inlined
+@part
 def _donor(state: State, t: int, cell: int) -> int:
     """A donor of leaf t that `cell` may exchange counts with; -1 if there is none."""
     kind = state.pair_class[cell]
@@ -85,7 +85,7 @@ def _donor(state: State, t: int, cell: int) -> int:
     return -1 if n == 0 else int(state.donor_cell[start + below(state.generator, n)])
 
 
-@inlined
+@part
 def _pairs_of_two(state: State, t: int, start: int, repeats: int) -> int:
     changed = 0
     for _ in range(repeats):
@@ -93,7 +93,7 @@ def _pairs_of_two(state: State, t: int, start: int, repeats: int) -> int:
     return changed
 
 
-@inlined
+@part
 def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int) -> int:
     """Pairs of a group of tied cells, most of which are 0.
 
@@ -129,7 +129,7 @@ def _pairs_of_many(state: State, t: int, start: int, size: int, repeats: int) ->
     return changed
 
 
-@inside
+@part
 def _groups(state: State, t: int, mix: Ints) -> int:
     """Pairs in each group of tied cells. How many depends on the sum of the group, which they do not change."""
     changed = 0
@@ -161,7 +161,7 @@ def _groups(state: State, t: int, mix: Ints) -> int:
     return changed
 
 
-@inside
+@part
 def _cells(state: State, t: int, mix: Ints) -> int:
     """Each free cell of a leaf against donors, against other leaves, and by itself."""
     changed = 0
@@ -363,7 +363,7 @@ def take_step(state: State, m: int, k: int) -> None:
         _shift(state, m, k)
 
 
-@inside
+@part
 def _move_sum(state: State) -> int:
     """Draw a sum of lines, and a step along it."""
     state.tried[0] += 1
