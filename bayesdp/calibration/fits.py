@@ -279,9 +279,7 @@ def quiet_sample(model: pm.Model, settings: Mapping[str, Any], seed: int) -> Any
         with handled(note, own_too=True), model, warnings.catch_warnings():
             # NUTS overflows on its first trial steps from a distant start, and rejects them.
             warnings.filterwarnings("ignore", "overflow encountered", RuntimeWarning)
-            warnings.filterwarnings(
-                "ignore", "`return_inferencedata=False` is deprecated", FutureWarning
-            )  # `quiet_draws`
+            warnings.filterwarnings("ignore", "`return_inferencedata=False` is deprecated", FutureWarning)
             found = pm.sample(**_with_kept(model, settings), random_seed=seed)
     finally:
         if pressed:  # whatever PyMC did with it

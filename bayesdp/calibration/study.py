@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -194,17 +195,13 @@ def thinned(label: str, draws: Floats) -> tuple[Floats, float]:
     if draws.min() == draws.max():  # determined: one value, of which independent draws cost nothing
         return draws.reshape(-1), float(draws.size)
     ess = float(np.nanmin([ess_bulk(draws), ess_mean(draws)]))
-    kept = draws[:, :: _step(draws, ess)].reshape(-1)
+    kept = draws[:, :: ceil(draws.size / ess)].reshape(-1)
     if kept.size < _FEWEST:
         raise TooFewDraws(
             f"the chain of {draws.size} draws has an effective sample size of {ess:.1f} for {label}; at least {_FEWEST} are needed "
             "for a rank"
         )
     return kept, ess
-
-
-def _step(draws: Floats, ess: float) -> int:
-    return max(1, int(np.ceil(draws.size / ess)))
 
 
 def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generator, ess: float) -> float:
@@ -218,7 +215,7 @@ def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generato
         return np.asarray((((own - own.mean(axis=axes)) / own.std(axis=axes)) ** 2).sum(axis=-1))
 
     _, slowest = thinned(label, sums(draws, draws.min(axis=(0, 1)) < draws.max(axis=(0, 1))))
-    kept = draws[:, :: _step(draws[..., 0], min(ess, slowest))].reshape(-1, draws.shape[-1])
+    kept = draws[:, :: ceil(draws[..., 0].size / min(ess, slowest))].reshape(-1, draws.shape[-1])
     found = sums(np.vstack([truth, kept]), kept.min(axis=0) < kept.max(axis=0))
     return uniform_rank(float(found[0]), found[1:], rng)
 

@@ -39,9 +39,8 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, IntegersOnly
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.sensitivities.differences import DifferenceLength
 from bayesdp.privacy.sensitivities.kept import ADDED, kept_differences
-from bayesdp.privacy.sensitivities.norms import column_groups
+from bayesdp.privacy.sensitivities.norms import DifferenceLength, column_groups
 from bayesdp.privacy.words import Conforming, Neighbours, OnePerson, SamplerStatement, SemiAdjacent, Statement
 from bayesdp.queries import Identity, Query, SumPart
 from bayesdp.queries.query import checked_query

@@ -30,9 +30,8 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.losses import Loss, LossAt
 from bayesdp.privacy.sensitivities.adjacency import Features
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS, DifferenceLength
 from bayesdp.privacy.sensitivities.kept import difference_lengths
-from bayesdp.privacy.sensitivities.norms import DifferenceNorm, determine_the_same
+from bayesdp.privacy.sensitivities.norms import NEIGHBOURS, DifferenceLength, DifferenceNorm, determine_the_same
 from bayesdp.privacy.sensitivities.semi_adjacent import Cliques, semi_adjacency
 from bayesdp.privacy.sensitivities.space import CONVENTIONS
 from bayesdp.privacy.words import Neighbours, SemiAdjacent, SemiAdjacentWithin, Statement

@@ -44,9 +44,8 @@ from bayesdp.privacy.caveats import Fixed
 from bayesdp.privacy.factorization import MAX_DIMENSION, just_containing, spanning
 from bayesdp.privacy.gaussian import gaussian_sigma
 from bayesdp.privacy.losses import Loss, LossAt, stated_loss
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
 from bayesdp.privacy.sensitivities.kept import kept_differences
-from bayesdp.privacy.sensitivities.norms import RECORDS
+from bayesdp.privacy.sensitivities.norms import NEIGHBOURS, RECORDS
 from bayesdp.privacy.words import Conforming, Neighbours, Statement
 from bayesdp.queries import Identity, Query
 from bayesdp.queries.query import checked_query

@@ -37,7 +37,7 @@ from bayesdp.privacy.gaussian import (
 )
 from bayesdp.privacy.guarantee import Guarantee, StatisticGuarantee, group_loss
 from bayesdp.privacy.losses import split_budget
-from bayesdp.privacy.sensitivities.differences import DIFFERENCES, Difference
+from bayesdp.privacy.sensitivities.norms import DIFFERENCES, Difference
 from bayesdp.privacy.sensitivities.statistics import (
     Sensitivity,
     covariance_sensitivity,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self, dataclass_transform
 from bayesdp import _validate
 from bayesdp.privacy.gaussian import gaussian_epsilon, gaussian_rho, rho_to_epsilon
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, PureDP, all_of, stated_loss
-from bayesdp.privacy.sensitivities.differences import DIFFERENCES, NEIGHBOURS, NORMS, Difference
+from bayesdp.privacy.sensitivities.norms import DIFFERENCES, NEIGHBOURS, NORMS, Difference
 
 type Choice = str
 """A text that is one of a few."""

@@ -60,9 +60,8 @@ class State(NamedTuple):
     alpha_row: Ints  # which row of `alpha` holds for a leaf, shape (T,)
     beta: float  # see the table above
     free: Mask  # cells that may move; the others keep their counts, shape (T, C)
-    exact_class: (
-        Ints  # cells of one class count in the same exact sums of a node at this level; -1: in none, shape (L, C)
-    )
+    # Cells of one class count in the same exact sums of a node at this level; -1: in none, shape (L, C).
+    exact_class: Ints
     limited: bool  # whether any sum has limits; if not, the next four are not looked at
     sum_class: Ints  # the class of cells whose sums have limits, shape (C,)
     sums: Ints  # with `sum_lower`, `sum_upper`: current values of these sums at each node, and limits, shape (nodes, classes)

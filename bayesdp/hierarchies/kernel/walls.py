@@ -47,17 +47,15 @@ class Walls(NamedTuple):
     sizes: Ints  # labels of each axis of the cells
     answer_of: Ints  # the answer that a cell counts in, of each query, shape (C, queries)
     recoded: Mask  # queries that take several labels of an axis as one, but not all
-    asked: (
-        Ints  # which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries)
-    )
+    # Which queries change at a level if a set of axes does: how many, and which, shape (L, sets, 1 + queries).
+    asked: Ints
     rows: npt.NDArray[np.int32]  # answers of a node follow one another, shape (nodes * answers, 3)
     answers: int  # of a node
     masses: Floats
     charges: Floats  # what log-masses, and prices, of a row are multiplied by, shape (nodes * answers,)
     generator: Words
-    others: (
-        Ints  # work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2)
-    )
+    # Work space: another leaf under the node of each level, and how many levels change with it, shape (L, 2).
+    others: Ints
     cells: Ints  # the cells of a move, and their signs
     signs: Ints
     touched: Ints  # numbers of rows, flat, and how they change

@@ -22,7 +22,7 @@ from bayesdp.noise.bounded.base import checked_bounds
 from bayesdp.privacy import FLOATING_POINT_CAVEAT, PairLoss, StatisticGuarantee
 from bayesdp.privacy.caveats import GENERATOR_CAVEAT, Fixed, PaperScale, Rounded
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, Loss, LossAt, PureDP, all_of
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
+from bayesdp.privacy.sensitivities.norms import NEIGHBOURS
 from bayesdp.privacy.sensitivities.statistics import Sensitivity, stated_sensitivity
 from bayesdp.privacy.words import Neighbours, Statement
 from bayesdp.queries import Identity, Query

@@ -25,9 +25,8 @@ from bayesdp.privacy import (
 )
 from bayesdp.privacy.caveats import Composed, Convolution, Fixed, OfReleases, OtherSamplers
 from bayesdp.privacy.losses import ZCDP, ApproximateDP, GaussianDP, Loss, LossAt, PureDP
-from bayesdp.privacy.sensitivities.differences import NORMS
 from bayesdp.privacy.sensitivities.kept import difference_lengths, kept_differences
-from bayesdp.privacy.sensitivities.norms import RECORDS, DifferenceNorm
+from bayesdp.privacy.sensitivities.norms import NORMS, RECORDS, DifferenceNorm
 from bayesdp.privacy.tradeoffs.base import TradeOff
 from bayesdp.privacy.tradeoffs.laws import approximate_dp, gaussian_dp
 from bayesdp.privacy.tradeoffs.profile import convolved_epsilon
@@ -88,9 +87,8 @@ class _Pair:
 
     factors: tuple[TradeOff, ...]
     exact: bool  # whether it is the product, for all pairs of tables of the row
-    spread: float = (
-        1.0  # up to a factor from this to its inverse in every probability, the loss of an outcome being the product's
-    )
+    # Up to a factor from this to its inverse in every probability, the loss of an outcome being the product's.
+    spread: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,8 +28,8 @@ from bayesdp.mechanisms.stated import (
 )
 from bayesdp.privacy import EXACT_SAMPLER, Difference, Guarantee, PairLoss
 from bayesdp.privacy.losses import ApproximateDP, LossAt
-from bayesdp.privacy.sensitivities.differences import NORMS
 from bayesdp.privacy.sensitivities.kept import kept_differences
+from bayesdp.privacy.sensitivities.norms import NORMS
 from bayesdp.privacy.words import Conforming, Convolved, Neighbours, Relation, SamplerStatement, Sentence
 from bayesdp.release import Measured, Release
 

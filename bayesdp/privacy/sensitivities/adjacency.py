@@ -19,7 +19,7 @@ from bayesdp._nested import NestedSums
 from bayesdp._validate import choice, instance, integer_array, nonnegative_integer
 from bayesdp.fibers import Fiber
 from bayesdp.fibers.fiber import enumerate_fiber
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
+from bayesdp.privacy.sensitivities.norms import NEIGHBOURS
 from bayesdp.queries import SumPart
 
 

@@ -29,12 +29,14 @@ from bayesdp._nested import Classes, NestedSums, block_classes, classes_of, fami
 from bayesdp.fibers.moves.basis import integer_kernel, short_combinations
 from bayesdp.invariants import Invariants
 from bayesdp.privacy.sensitivities.counted import CYCLE_SIZES, agreement, changed_answers, partitions
-from bayesdp.privacy.sensitivities.differences import DIFFERENCES, Difference, DifferenceLength
 from bayesdp.privacy.sensitivities.norms import (
     CHUNK,
+    DIFFERENCES,
     MOST_CELLS,
     MOST_NUMBERS,
     MOST_PRODUCTS,
+    Difference,
+    DifferenceLength,
     DifferenceNorm,
     column_groups,
     distinct_columns,

@@ -37,9 +37,10 @@ from bayesdp._nested import NestedAxis, NestedSums
 from bayesdp.fibers.moves.basis import kernel_basis, leading_signs
 from bayesdp.invariants import Invariants
 from bayesdp.privacy.sensitivities.counted import changed_answers
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS, NORMS
 from bayesdp.privacy.sensitivities.norms import (
     CHUNK,
+    NEIGHBOURS,
+    NORMS,
     check_size,
     distinct_columns,
     largest_distance,

@@ -34,8 +34,8 @@ from bayesdp.invariants import Invariants
 from bayesdp.lattices.parts import Line, Part, Table, lattice_parts
 from bayesdp.lattices.polytopes import SymmetricHull
 from bayesdp.privacy.sensitivities.adjacency import Features
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
 from bayesdp.privacy.sensitivities.norms import (
+    NEIGHBOURS,
     closed_sensitivities,
     determine_the_same,
     distinct_columns,

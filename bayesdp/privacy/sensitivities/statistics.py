@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesdp._docs import documented
 from bayesdp._validate import boolean, choice, finite_array, positive_integer
-from bayesdp.privacy.sensitivities.differences import NEIGHBOURS
+from bayesdp.privacy.sensitivities.norms import NEIGHBOURS
 
 
 @dataclass(frozen=True)
