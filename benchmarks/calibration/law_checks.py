@@ -42,7 +42,7 @@ LAWS: Mapping[str, NoiseLaw] = {
     "uniform": UNIFORM,
     "rounding": noise.ConventionalRounding(5),
     "rounded laplace": noise.Rounded(noise.Laplace(3.0), 1),
-    "gaussian to one decimal": noise.Rounded(noise.Gaussian(0.2), 0.1),
+    "rounded gaussian": noise.Rounded(noise.Gaussian(0.2), 0.1),
 }
 LEVELS = (0.05, 0.01, 1e-3, 1e-4)
 COLUMNS = ("law", "releases", *(f"p <= {level:g}" for level in LEVELS), "smallest", "seed", "versions")

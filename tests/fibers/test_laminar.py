@@ -85,8 +85,8 @@ def test_large_tables_need_no_program_and_a_contradiction_names_what_it_is(monke
     with pytest.raises(ValueError, match=r"no nonnegative integer table .*(county=c0|kind=k)"):
         Fiber.of(exact).find_point()
 
-    for solver in ("fiber.milp", "determined.milp", "determined.determined_cells"):
-        monkeypatch.setattr(f"bayesdp.fibers.{solver}", lambda *_, **__: pytest.fail("a program was solved"))
+    for solver in ("scipy.optimize.milp", "scipy.optimize.linprog", "bayesdp.fibers.determined.determined_cells"):
+        monkeypatch.setattr(solver, lambda *_, **__: pytest.fail("a program was solved"))
     zeros = np.random.default_rng(1).permutation(80_000)[:40_000]
     frame, exact = tracts((40, 8, 250), zeros)
     fiber = bdp.Release.from_published(frame, exact=exact).fiber

@@ -172,7 +172,7 @@ BOTH_TOTALS, FILES = [OTHER_TOTAL, exact(EDUCATION)], ["a.nc", "b.nc"]
 
 test_releases_that_do_not_fit_are_refused_by_place_or_by_file = refused(
     (lambda: compose(ONE), "at least two releases, got 1"),
-    (lambda: compose(ONE, "other"), "release 2 is a str"),
+    (lambda: compose(ONE, "other"), "release 2 is not, got str"),
     (lambda: compose(ONE, gaussian(COUNTY, 1, mu=0.3)), "release 2 is release 1 again"),
     (
         lambda: compose(ONE, exact(Margins(ELSEWHERE, ["county"]))),

@@ -206,11 +206,9 @@ def solve(vertices: Vertices, start: Basis, point: Floats, weights: Floats, form
     lower = 0.0
     for _ in range(200 * n + 1000):
         height = best_vertex(vertices, form, heights, gains, column)
-        value = np.dot(form, point)
-        lower = max(lower, value / max(height, 1.0))
-        if height <= 1.0 + _GAP or value <= limit or lower > limit:
+        lower, upper = max(lower, np.dot(form, point) / max(height, 1.0)), np.sum(np.abs(weights))
+        if height <= 1.0 + _GAP or upper <= limit or lower > limit:
             # The shift may have left the last weights slightly negative: then, and after rounding errors, not solved.
-            upper = np.sum(np.abs(weights))
             known = upper <= limit or lower > limit or upper - lower <= 2.0 * _GAP * upper
             spent = np.dot(weights, corners) - point
             if known and np.max(np.abs(spent)) <= _RESIDUAL * size:
@@ -269,7 +267,7 @@ def _fill(vertices: Vertices, start: Basis, points: Floats, values: Floats) -> N
             values[i] = solve(vertices, start, points[i], weights, form, limit)
 
 
-_WORK = 3e6  # of a call of compiled code, which cannot be interrupted, in units of the cube of the dimension: under a second
+_WORK = 3e6  # of a call of compiled code, which cannot be interrupted, in units of the cube of the dimension: a second, or one gauge
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,9 @@ from bayesdp.lattices.samplers import METHODS, Sampler
 LEAST = 0.003
 """Share of proposals that must be accepted, for this to count as a way to draw exactly."""
 
-_PILOT = 64  # proposals, of a fixed seed, by which acceptance is estimated: the answer is always the same
+_PILOT = (
+    64  # proposals, of a fixed seed, by which acceptance is estimated (8 of large hulls): the answer is always the same
+)
 _BATCH = 4096
 _CELLS = 2e7  # cells times the shorter side of the tables of one call of compiled code, which cannot be interrupted: a second
 
@@ -65,7 +67,8 @@ def envelope_of(hull: Hull, invariants: Invariants) -> Envelope | None:
     else:
         corners = invariants.from_coordinates(hull.vertices).reshape(len(hull.vertices), -1)
         reach = float(np.max(np.sum(np.abs(corners), axis=1)))
-    points, sizes = _measured(proposal.draw(1.0, np.random.default_rng(0), _PILOT), invariants)
+    few = max(8, min(_PILOT, int(4e9 / hull.dimension**3)))
+    points, sizes = _measured(proposal.draw(1.0, np.random.default_rng(0), few), invariants)
     share = float(np.mean(np.minimum(1.0, sizes / (reach * hull.gauge(points))) ** hull.dimension))
     batch = max(1, min(_BATCH, int(_CELLS / (invariants.frame.size * min(proposal.table or (1,))))))
     return Envelope(hull, invariants, proposal, reach, share, batch) if share >= LEAST else None

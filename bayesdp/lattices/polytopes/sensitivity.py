@@ -162,7 +162,9 @@ def _log_determinant(variances: Floats, graph: Floats) -> float:
     return found
 
 
-@nb.njit(cache=True, error_model="numpy")
+@nb.njit(
+    cache=True, error_model="numpy"
+)  # numba caches a function that calls itself if it does so with the types that it has
 def _set_variances(state: Words, rows: int, variances: Floats, graph: Floats) -> float:
     """Draw half the variances of some of so many rows, see above; the logarithm of their D."""
     count, columns = variances.shape

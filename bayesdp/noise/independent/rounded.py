@@ -185,9 +185,8 @@ class Rounded(MadeOfAnother):
 
     def cdf(self, values: npt.ArrayLike, location: npt.ArrayLike = 0.0) -> Floats:
         """Probability that at most each value (any real number) is published, elementwise."""
-        return np.asarray(
-            self.noise.cdf((np.floor(np.asarray(values) / self.base + _CLOSE) + 0.5) * self.base, location)
-        )
+        ends = (np.floor(np.asarray(values) / self.base + _CLOSE) + 0.5) * self.base
+        return np.asarray(self.noise.cdf(ends, location))
 
     def _at(self, scale: npt.ArrayLike) -> Rounded:
         return Rounded(self.noise.at_scales(scale), self.base)

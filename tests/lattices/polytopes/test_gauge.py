@@ -146,7 +146,8 @@ def test_gauges_agree_with_another_program(case):
     for point in [*generic, *corners.sum(axis=1), np.zeros(own.dimension)]:
         expected, _ = gauge_program(vertices, point)
         value, form = own.subgradient(point)
-        assert own.gauges(point[None], np.nan)[0] == pytest.approx(value, rel=1e-9)
+        for limit in (np.nan, value):
+            assert own.gauges(point[None], limit)[0] == pytest.approx(value, rel=1e-9)
         assert value == pytest.approx(expected, rel=1e-9)
         # The form proves the value from below: at most 1 on every vertex.
         assert form @ point == pytest.approx(value, rel=1e-9)
