@@ -134,17 +134,18 @@ def dispensable_progress() -> Iterator[None]:
     # A closed terminal sends SIGHUP; where that is ignored, as under nohup, a process learns of it by errors when it writes. Files
     # and pipes are left as they are: what cannot be written there is an error.
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_Dispensable(stream) if _is_terminal(stream) else stream for stream in before)
+    sys.stdout, sys.stderr = (_Dispensable(stream) if is_terminal(stream) else stream for stream in before)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
 
 
-def _is_terminal(stream: Any) -> bool:
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream is one that is open."""
     try:
         return stream is not None and bool(stream.isatty())
-    except ValueError:  # it is closed
+    except (AttributeError, ValueError):  # it is closed, or a stream of others
         return False
 
 

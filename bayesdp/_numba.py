@@ -37,7 +37,7 @@ import numpy.typing as npt
 from numba.core import caching, event
 from numba.core.options import DefaultOptions
 
-from bayesdp._interrupts import tell
+from bayesdp._interrupts import is_terminal, tell
 from bayesdp._text import printable
 
 __all__ = ["code_version", "nb", "stamp_of"]
@@ -269,7 +269,7 @@ class _Teller(event.Listener):
         if not self.told and module.startswith("bayesdp.") and ".kernel." in module:
             self.told = True
             tell("bayesdp: compiling the moves of tables; this takes up to a minute, and once on a machine")
-            self.dots = sys.stderr is not None and sys.stderr.isatty()
+            self.dots = is_terminal(sys.stderr)
 
     def on_end(self, event: Any) -> None:
         """A dot on a terminal, so that something moves."""

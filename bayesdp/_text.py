@@ -144,7 +144,9 @@ def shown(items: Iterable[Any], limit: int = 5, between: str = ", ", write: Call
     listed = list(items)
     texts = [printable(write(item)) for item in listed[:limit]]
     more = [f"... ({len(listed) - limit} more)"] if len(listed) > limit else []
-    return between.join([text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts] + more)
+    return between.join(
+        [text if len(text) <= _LONGEST or write is not repr else f"{text[:_LONGEST]}..." for text in texts] + more
+    )
 
 
 _LONGEST = 300

@@ -254,8 +254,9 @@ SAMPLER: dict[str, Any] = {
 def quiet_draws(model: pm.Model, settings: Mapping[str, Any], seed: int) -> tuple[xr.Dataset, int]:
     """Sample a model: its posterior, and how many draws diverged."""
     # The other groups of the tree, which nothing here looks at, take ten times as long to make as the posterior.
-    plain = {"return_inferencedata": False} if "return_inferencedata" in _ACCEPTED else {}  # PyMC means to give it up
-    found = quiet_sample(model, plain | dict(settings), seed)
+    # PyMC means to give that up, and other samplers have no other form.
+    plain = "return_inferencedata" in _ACCEPTED and settings.get("nuts_sampler") == "pymc"
+    found = quiet_sample(model, ({"return_inferencedata": False} if plain else {}) | dict(settings), seed)
     if not isinstance(found, MultiTrace):
         stats = found["sample_stats"] if "sample_stats" in found.children else {}
         return found["posterior"].to_dataset(), int(stats["diverging"].sum()) if "diverging" in stats else 0

@@ -80,10 +80,8 @@ class _Chain(Simulations):
                 release = self.release_again(values, rng)
                 model = self.refit.model(release)
                 starts = {name: values[name] for name in free}
-                posterior, _ = quiet_draws(
-                    model, _SAMPLER | self.sampler | {"initvals": starts}, int(rng.integers(2**31))
-                )
-                last = posterior.isel(chain=[0], draw=[-1])
+                settings = _SAMPLER | self.sampler | {"initvals": starts}
+                last = quiet_draws(model, settings, int(rng.integers(2**31)))[0].isel(chain=[0], draw=[-1])
                 values |= {name: last[name].values[0, 0] for name in free}
         points = xr.Dataset(
             {name: as_draws(self.refit.template, name, np.asarray(values[name])[None, None]) for name in free}

@@ -59,10 +59,10 @@ def uniform_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -
 
 
 def squared_error_rank(truth: float, draws: npt.ArrayLike, rng: np.random.Generator) -> float:
-    """Rank of the squared error of the truth among those of draws; NaN if all draws are one number."""
+    """Rank of the squared error of the truth among those of draws; NaN if all are one number."""
     # Errors are from the mean of truth and draws together, which treats all of them alike: the mean of the draws is nearer to them.
     values = np.asarray(draws, dtype=np.float64)
-    if values.min() == values.max():
+    if truth == values.min() == values.max():
         return float("nan")
     centre = (truth + values.sum()) / (values.size + 1)
     return uniform_rank((truth - centre) ** 2, (values - centre) ** 2, rng)
@@ -216,7 +216,8 @@ def joint_rank(label: str, truth: Floats, draws: Floats, rng: np.random.Generato
 
     _, slowest = thinned(label, sums(draws, draws.min(axis=(0, 1)) < draws.max(axis=(0, 1))))
     kept = draws[:, :: ceil(draws[..., 0].size / min(ess, slowest))].reshape(-1, draws.shape[-1])
-    found = sums(np.vstack([truth, kept]), kept.min(axis=0) < kept.max(axis=0))
+    rows = np.vstack([truth, kept])
+    found = sums(rows, rows.min(axis=0) < rows.max(axis=0))
     return uniform_rank(float(found[0]), found[1:], rng)
 
 
@@ -242,7 +243,7 @@ def sbc(
     Each simulation draws parameters and a confidential table from the prior, releases the table (its exact answers change
     from one to the next), fits the release, and ranks the truth among the draws. If model, sampler and noise law are
     right, each rank is uniform. Ties, which integers have many of, are broken at random; draws are thinned by their effective
-    sample size; beside each quantity its squared standardised error is ranked as well, which is what notices posteriors that are
+    sample size; beside each quantity its squared error is ranked as well, which is what notices posteriors that are
     too wide or too narrow.
 
     Parameters

@@ -6,8 +6,8 @@ is computed exactly here, by following the counts from point to point (they are 
 and Vehtari, 2022, "Graphical test for discrete uniformity and its applications in goodness-of-fit evaluation and multiple sample
 comparison", Statistics and Computing 32; the recursion goes back to Noé, 1972).
 
-A band for a distribution function has its power in the middle; an error in scale moves the tails. The squared standardised error
-``((theta - mean) / sd)^2``, with the posterior's mean and standard deviation, is a test quantity besides (Modrák et al., 2025,
+A band for a distribution function has its power in the middle; an error in scale moves the tails. The squared error
+``(theta - mean)^2``, from the mean of the truth and the posterior's draws together, is a test quantity besides (Modrák et al., 2025,
 "Simulation-based calibration checking for Bayesian computation: the choice of test quantities shapes sensitivity", Bayesian
 Analysis): the rank of the true one among those of the posterior's draws is uniform too. Its rank u is turned into the quantile of a
 chi-squared law with one degree of freedom, and the sum of n of them has n. For normal posteriors whose errors are s times as large as
@@ -155,7 +155,7 @@ class Power:
 
 
 def power(n: int, alternative: str = "scale", size: float = 1.2, false_alarm: float = 0.05) -> Power:
-    """Say what n simulations can notice in one quantity, with arguments as the attributes of `Power`.
+    """Say what n simulations of many draws can notice in one quantity, with arguments as the attributes of `Power`.
 
     Examples
     --------

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(given)
     if argv is None:  # the process is ours: its objects are searched for circles rarely, and not at its end (a second)
-        gc.set_threshold(100_000)
+        gc.set_threshold(20_000)
         atexit.register(gc.freeze)
     args.argv = given
     with terminating_signals():

@@ -381,7 +381,7 @@ def _calibration_pictures(result: xr.DataTree) -> tuple[Html, Html]:
 def _quantity_table(verdict: Verdict) -> Html:
     rows = sorted(verdict.quantities, key=lambda q: q.p_adjusted)
     table = Table(
-        f"P-values of uniform ranks (exact) and of squared standardised errors; the smaller of the two, adjusted for all tests "
+        f"P-values of uniform ranks (exact) and of squared errors; the smaller of the two, adjusted for all tests "
         f"(Holm), is compared with {verdict.false_alarm:g}. {ABSENT}: the quantity has no width to be tested.",
         [
             Column("Quantity", [q.name for q in rows], kind="label"),

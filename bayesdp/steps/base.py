@@ -307,7 +307,7 @@ def start_of(model: pm.Model) -> dict[str, npt.NDArray[Any]]:
     if chosen or [*map(id, known)] != [*map(id, parts)]:
         start = model.initial_point()
         _STARTS[model] = parts, start
-    return dict(start)
+    return {name: value.copy() for name, value in start.items()}
 
 
 def shape_of(variable: Any) -> tuple[int, ...]:
@@ -324,7 +324,9 @@ def is_random(model: pm.Model, variables: Sequence[Any]) -> bool:
 
 def depends(model: pm.Model, variable: Any, value: Any) -> bool:
     """Whether the log-density of a variable or potential, which takes long to write down, depends on a value variable."""
-    given, others = [variable, model.rvs_to_values.get(variable, variable)], {*model.basic_RVs} - {variable}
+    # In what uses a variable that is transformed, the parents of that are too, by the bounds of the transform.
+    others = {own for own in model.basic_RVs if model.rvs_to_transforms.get(own) is None} - {variable}
+    given = [variable, model.rvs_to_values.get(variable, variable)]
     near = {value, model.values_to_rvs[value]}.intersection(ancestors(given, blockers=others))
     return bool(near) and value in ancestors([model.logp(vars=[variable], sum=True)])
 

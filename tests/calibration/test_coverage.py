@@ -113,3 +113,21 @@ def test_intervals_of_the_largest_cell_hold_as_often_as_they_say_where_answers_s
     held = (truth[:, 0] >= low) & (truth[:, 0] <= high)
     assert 0.88 < said.mean() < 0.99
     assert abs(held.sum() - said.sum()) < 4.5 * np.sqrt((said * (1 - said)).sum())
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning", "ignore::DeprecationWarning")
+def test_another_sampler_of_parameters():
+    """A normal mean with a normal prior, which has no release and no counts: PyMC asks other samplers for other arguments."""
+    pytest.importorskip("nutpie")
+
+    def simulate(rng):
+        mean = rng.normal()
+        return {"mean": mean}, mean + rng.normal()
+
+    def build(seen):
+        with pm.Model() as model:
+            pm.Normal("y", pm.Normal("mean"), observed=pm.Data("seen", seen))
+        return model
+
+    given = {"n": 2, "seed": 1, "update": lambda seen: {"seen": seen}, "draws": 50, "tune": 50, "progressbar": False}
+    assert coverage(simulate, build, ["mean"], nuts_sampler="nutpie", **given).attrs["failed"] == 0

@@ -55,7 +55,7 @@ def test_the_initial_point_is_computed_once_while_variables_and_data_are_the_sam
         pm.Normal("other")
     assert list(start_of(model)) == ["level", "other"]
     assert len(calls) == 3
-    start_of(model)["level"] = None  # the caller's own
+    start_of(model)["level"][:] = 9.0  # the caller's own
     assert start_of(model)["level"].tolist() == computed(model)["level"].tolist()
 
 
@@ -67,8 +67,10 @@ def test_what_depends_on_a_variable_is_what_has_it_in_its_log_density():
         pm.Normal("near", inner, spread)
         far = pm.Gamma("far", 2.0, 1.0)
         pm.Poisson("seen", far * pm.math.exp(level), observed=3)
-        pm.Uniform("bounded", 0.0, pm.math.exp(level))  # through its transform too
-        pm.Potential("penalty", -(far**2))
+        bounded = pm.Uniform("bounded", 0.0, pm.math.exp(level))  # through its transform too, and so is what uses it
+        within = pm.Uniform("within", 0.0, bounded)
+        pm.Normal("below", bounded, 1.0, observed=0.3)
+        pm.Potential("penalty", -(far**2) - within)
         pm.Normal("cut", 0.0, 1.0, observed=1.0)
     for value in model.value_vars:
         for variable in [*model.basic_RVs, *model.potentials]:

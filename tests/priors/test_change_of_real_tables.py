@@ -38,7 +38,7 @@ def test_two_days_of_page_views():
     before, after = (tree["posterior"][name].values.reshape(-1, len(views)) for name in ("before", "after"))
     noise = terms.law.draw(np.random.default_rng(2), after.shape)
     low, high = np.quantile(after + noise, [0.05, 0.95], axis=0)
-    # Of 18 pages 16.2 are expected; fewer than 13 in 3% of experiments, if pages were independent.
+    # Of 18 pages 16.2 are expected; fewer than 13 in 0.7% of experiments, if pages were independent.
     assert len(asked) == 18
     assert ((low <= seen) & (seen <= high))[asked].sum() >= 13
     # They tell something: the day before is known, and pages have from 90 to 12,000 views.

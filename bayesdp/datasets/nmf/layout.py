@@ -248,7 +248,7 @@ def _guarded[T](read: Callable[[], T], files: Sequence[Path]) -> T:
             arrow.set_memory_pool(arrow.system_memory_pool())
         return read()
 
-    return in_child(run, files[0], Limits.of_rows(_bytes(files)))
+    return in_child(run, files[0], Limits.of_rows(sum(file.stat().st_size for file in files)))
 
 
 def _open(file: Path) -> Any:
@@ -277,17 +277,13 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
         raise ValueError(f"{file}: row group {group} cannot be read, the file may be cut short: {broken}") from broken
 
 
-def find_rows(asked: Sequence[tuple[Path, str]], axes: Sequence[str]) -> Iterable[Place]:
-    """The rows of each file whose geocode starts with a prefix: keys are read, and values if the files are small together."""
-    if asked and _bytes(file for file, _ in asked) <= _SMALL:
+def find_rows(asked: Sequence[tuple[Path, str]], axes: Sequence[str] | None) -> Iterable[Place]:
+    """The rows of each file whose geocode starts with a prefix: keys, and of small files values if `axes` are given."""
+    if asked and sum(file.stat().st_size for file, _ in asked) <= _SMALL:
         with suppress(ValueError):
             return _guarded(lambda: [_find_rows(*own, axes) for own in asked], [file for file, _ in asked])
     # Each by itself: the limits are its own, and so is the name in a message.
     return (_guarded(partial(_find_rows, *own, None), [own[0]]) for own in asked)
-
-
-def _bytes(files: Iterable[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
 
 
 def _find_rows(file: Path, prefix: str, axes: Sequence[str] | None) -> Place:

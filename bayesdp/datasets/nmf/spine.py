@@ -192,7 +192,7 @@ def _not_there(folder: Folder, levels: Sequence[str], geography: str, prefixes: 
         if level in ("US", "State"):
             continue
         files = [(file, own) for own in branches for kind in KINDS for file in folder.files(level, kind, own)]
-        near = sorted({geocode for place in find_rows(files, ()) for geocode, _ in place.keys})
+        near = sorted({geocode for place in find_rows(files, None) for geocode, _ in place.keys})
         same = any(len(geocode) == len(geography) for geocode in near)
         if near and (same or not told):
             codes = [f"{geocode} ({county_code(geocode)})" if level == "County" else geocode for geocode in near[:8]]

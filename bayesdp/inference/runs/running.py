@@ -190,9 +190,8 @@ def sampled(
             given["random_seed"] = journal.seed
         if lines_wanted(given):
             given["progressbar"] = False
-        flags = SAME_BITS | {"traceback__limit": 0}  # to note which line made what takes a tenth of compiling
         try:
-            with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**flags):
+            with chain_processes(given), dispensable_progress(), pytensor.config.change_flags(**SAME_BITS):
                 if given.get("trace") is None and given.get("var_names") is None:
                     given["trace"] = _SharedFunction(model=model, test_point=start_of(model))
                 tree = pm.sample(**given)
