@@ -19,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,6 +153,7 @@ def _follow(job):
         try:
             _run(job)
         except Exception:
+            traceback.print_exc()
             os._exit(99)
     os.close(writes)
     deadline = time.monotonic() + WAIT

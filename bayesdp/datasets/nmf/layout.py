@@ -11,7 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -280,7 +280,7 @@ def _batches(opened: Any, file: Path, group: int, columns: Sequence[str], size: 
 def find_rows(asked: Sequence[tuple[Path, str]], axes: Sequence[str] | None) -> Iterable[Place]:
     """The rows of each file whose geocode starts with a prefix: keys, and of small files values if `axes` are given."""
     if asked and sum(file.stat().st_size for file, _ in asked) <= _SMALL:
-        with suppress(ValueError):
+        with suppress(ValueError) if asked[1:] else nullcontext():
             return _guarded(lambda: [_find_rows(*own, axes) for own in asked], [file for file, _ in asked])
     # Each by itself: the limits are its own, and so is the name in a message.
     return (_guarded(partial(_find_rows, *own, None), [own[0]]) for own in asked)
@@ -310,7 +310,7 @@ def _find_rows(file: Path, prefix: str, axes: Sequence[str] | None) -> Place:
         place = Place(file, groups, tuple(opened.schema_arrow.names), int(opened.metadata.num_rows))
     if axes is None:
         return place
-    with suppress(ValueError):  # of rows that nobody may have asked for
+    with suppress(ValueError, MemoryError):  # of rows that nobody may have asked for
         return replace(place, read=tuple(_read_rows(place, frozenset(name for _, name in place.keys), axes)))
     return place
 
