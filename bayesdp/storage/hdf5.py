@@ -94,7 +94,6 @@ def _load(
         with h5netcdf.File(path, "r", phony_dims="sort", decode_vlen_strings=True) as file:
             return {place: _loaded(file, place) for place in places}
 
-    xr.Variable((), 0)  # the first one imports dask, where there is dask: here, and not in every child again
     raw = in_child(load, path, limits)
     with damaged(path):  # not in the child: missing numbers and scales take room of their own when they are decoded
         return {group: xr.decode_cf(dataset, **decoding).load() for group, dataset in raw.items()}

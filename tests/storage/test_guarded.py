@@ -124,8 +124,10 @@ def test_other_threads_may_read_meanwhile(tmp_path):
 
     with ThreadPoolExecutor(2) as threads:
         done = [threads.submit(read), threads.submit(check)]
-        check()
-        ended.set()
+        try:
+            check()
+        finally:
+            ended.set()
     assert [own.result() for own in done] == [None, None]
 
 
