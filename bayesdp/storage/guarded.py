@@ -15,6 +15,7 @@ import pickle
 import re
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -105,6 +106,8 @@ _LIBRARIES = 32 * _MB
 _SHORT = re.compile("memory|alloc", re.IGNORECASE)
 """How libraries say that they were given no more memory."""
 
+_one_fork = threading.Lock()  # filelock, which PyTensor imports, refuses a fork while another thread is in one
+
 
 def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Limits) -> T:
     """What a function reads from a file, plain data and arrays, in a child process with limits; errors are ValueErrors naming it."""
@@ -119,7 +122,7 @@ def in_child[T](read: Callable[[], T], path: str | os.PathLike[str], limits: Lim
     # Memory that both have, and not a pipe: other forks may hold the end of a pipe open, and it would have to be emptied. It takes
     # what is written only, and is no file: files may have a limit (ulimit -f).
     answer = _shared(limits.memory + _LIBRARIES, path)
-    with warnings.catch_warnings():
+    with _one_fork, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Python and of JAX, about threads: see above
         child = os.fork()
     if child == 0:

@@ -131,6 +131,25 @@ def test_other_threads_may_read_meanwhile(tmp_path):
     assert [own.result() for own in done] == [None, None]
 
 
+TWO_FORKS = """
+import os, threading, time
+os.register_at_fork(before=lambda: time.sleep(0.2))  # runs after that of filelock, which is registered later
+import filelock
+from bayesdp.storage.guarded import Limits, in_child
+def read():
+    print(in_child(lambda: "read\\n", "a.nc", Limits(2**24, 1.0)), end="")
+threads = [threading.Thread(target=read) for _ in range(3)]
+for thread in threads:
+    thread.start()
+"""
+
+
+def test_threads_fork_one_after_the_other():
+    """PyTensor imports filelock, whose audit refuses a fork while another thread is in one."""
+    command = [sys.executable, "-W", "ignore", "-c", TWO_FORKS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == 3 * "read\n"
+
+
 INTERRUPTED = """
 import signal, time
 from bayesdp.storage.guarded import Limits, in_child
