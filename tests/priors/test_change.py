@@ -42,6 +42,7 @@ def test_the_density_is_that_of_the_formula():
     assert "mean = 23.7" in describe_change(BEFORE, AFTER)  # sqrt(19.5 * 29), by the noisy sum and the exact one
 
 
+@pytest.mark.compiled
 def test_the_posterior_is_that_of_importance_sampling():
     """A million draws of the prior, weighted by the noise and by the exact total.
 
