@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, set_start_method
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +62,7 @@ def apart(function: Callable[..., Any], *arguments: Any, children: int = 0, **na
 
 def _begin(function: Callable[..., Any]) -> tuple[int, float]:
     """In the new process, which has imported the function's module by now: its number, and its memory."""
+    set_start_method(None, force=True)  # a process that was spawned would spawn those of chains, which users' processes fork
     return os.getpid(), _largest(resource.RUSAGE_SELF)
 
 

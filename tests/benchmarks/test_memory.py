@@ -58,6 +58,15 @@ def test_what_forks_share_is_counted_once(each, times):
         assert took.in_full - took.before > 4 * (took.gigabytes - took.before)
 
 
+def starts():
+    """How processes are started."""
+    return multiprocessing.get_context().get_start_method()
+
+
+def test_processes_start_as_those_of_a_user_do():
+    assert apart(starts).result == multiprocessing.get_all_start_methods()[0]
+
+
 def test_an_error_comes_back():
     with pytest.raises(TypeError, match="missing"):
         apart(forked)
