@@ -245,14 +245,14 @@ class TableGibbs(AssignedStep):
                 table.begin(new, self.rng)
                 new[table.name] = table.value
             self.fresh = False
-        shares = np.zeros(2)
+        found = []
         for table in tables:
-            new[table.name], *found = table.step(new, self.sweeps, self.rng)
-            shares += np.array(found) / len(tables)
+            new[table.name], *shares = table.step(new, self.sweeps, self.rng)
+            found.append(shares)
             if self.tuning:
                 table.learn()
-        names = list(self.stats_dtypes_shapes)[: len(shares)]
-        return new, [dict(zip(names, shares.tolist(), strict=True))]
+        means = (sum(own) / len(tables) for own in zip(*found, strict=True))
+        return new, [dict(zip(self.stats_dtypes_shapes, means, strict=False))]
 
 
 type RemainingDensity = tuple[Any, Any, npt.NDArray[Any]]

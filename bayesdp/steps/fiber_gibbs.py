@@ -383,7 +383,7 @@ class CountTable(KernelTable):
         """Move; return the table, the share of moves that changed it, and the share of proposals accepted."""
         self.refresh(point)
         current = point[self.name]
-        if not np.array_equal(current.reshape(-1), self.chain.counts):
+        if (current.reshape(-1) != self.chain.counts).any():
             self.chain.load(np.asarray(current, dtype=np.int64).reshape(-1))
         if self._recorded is not None:
             self._take_sums()

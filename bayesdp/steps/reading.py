@@ -206,15 +206,11 @@ def _within_support(model: pm.Model, x: Any, fiber: Fiber, family: str | None) -
 
 def _frame(model: pm.Model, x: Any, exact: Sequence[Any]) -> Frame:
     """The labels of the table: from an exact part, else from a query, else from the model's dimensions."""
-    if exact:
-        frame: Frame = exact[0].owner.op.query.frame
+    inner = [source(variable) for rv in model.observed_RVs for variable in rv.owner.inputs]
+    asked = [*exact, *(own for own in inner if own.owner is not None and isinstance(own.owner.op, AnswersOp))]
+    if asked:
+        frame: Frame = asked[0].owner.op.query.frame
         return frame
-    for rv in model.observed_RVs:
-        for variable in rv.owner.inputs:
-            inner = source(variable)
-            if inner.owner is not None and isinstance(inner.owner.op, AnswersOp):
-                frame = inner.owner.op.query.frame
-                return frame
     dims = model.named_vars_to_dims.get(x.name) or tuple(f"{x.name}_dim_{i}" for i in range(x.ndim))
     labels = tuple(
         tuple(model.coords[dim]) if model.coords.get(dim) is not None else tuple(range(n))

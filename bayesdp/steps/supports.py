@@ -345,10 +345,9 @@ def warn_slow_rates(model: pm.Model, values: Iterable[Any]) -> None:
     # multiplied or divided by anything else, and which nothing but these counts uses.
     for x in map(model.values_to_rvs.__getitem__, values):
         base = x.owner.inputs[0]
-        found = _rates_of(base.owner.inputs[-1], model) if isinstance(base.owner.op, laws.PoissonRV) else []
-        for rates, alone in found:
-            size = math.prod(shape_of(rates))
-            if _FEW < size == math.prod(shape_of(x)) and not _used_elsewhere(rates, x, model):
+        for rates, alone in _rates_of(base.owner.inputs[-1], model):
+            size, poisson = math.prod(shape_of(rates)), isinstance(base.owner.op, laws.PoissonRV)
+            if poisson and _FEW < size == math.prod(shape_of(x)) and not _used_elsewhere(rates, x, model):
                 warnings.warn(_message(x, rates, size, alone), UserWarning, skip_file_prefixes=_NOT_THE_USERS)
                 break
 
