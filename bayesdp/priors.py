@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import log, prod
+from math import isfinite, log, prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ class Prior:
 def published_mean(release: Release) -> float:
     """The average count of a cell, as far as published numbers tell.
 
-    The exact grand total, or the sum of exact values that cover the whole table, over the number of cells.
-    Without one, the average of a noisy measurement that covers the table. At least 1, so that it can be the
-    mean of a prior; 1 if nothing covers the table.
+    The exact grand total, or the sum of exact values that cover the whole table, over the number of cells. Without one, that of a
+    noisy measurement that covers the table, or the standard deviation of its noise where that is known and larger. So that it can
+    be the mean of a prior, a table has one person at least; 1 a cell if nothing covers it.
 
     Examples
     --------
@@ -142,16 +142,19 @@ def published_mean(release: Release) -> float:
     >>> published_mean(bdp.Release.from_published(table, exact=[bdp.Exact(bdp.Totals(table), 135)]))
     67.5
     """
+    size = release.frame.size
     for part in release.exact:
         if part.sign == "=" and (first := _covering(part.query)) is not None:
-            return max(float(part.values.reshape(-1)[: first.rows].sum()) / release.frame.size, 1.0)
+            return max(float(part.values.reshape(-1)[: first.rows].sum()), 1.0) / size
     for measured in release.measurements:
         first = _covering(measured.query)
         if first is not None:
             values, hidden = measured.values.reshape(-1)[: first.rows], measured.unmeasured.reshape(-1)[: first.rows]
             if not hidden.all():
-                # Unpublished answers are taken to be like the others.
-                return max(float(values[~hidden].mean()) * first.rows / release.frame.size, 1.0)
+                # Unpublished answers are taken to be like the others. Of a sum below its noise nothing is known but that.
+                variance = measured.law.variance(measured.query.shape) if measured.law.independent else None
+                noise = 0.0 if variance is None else float(variance.reshape(-1)[: first.rows].sum() ** 0.5)
+                return max(float(values[~hidden].mean()) * first.rows, noise if isfinite(noise) else 0.0, 1.0) / size
     return 1.0
 
 
@@ -207,7 +210,7 @@ INDEPENDENT = Prior(
     ),
     hyperparameters=(
         Hyperparameter("shape", 1.0, "shape of the gamma prior; smaller: cells differ more"),
-        Hyperparameter("mean", None, "mean of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("mean", None, "mean of the rates: the exact total, else the noisy one or its noise, per cell"),
         Hyperparameter("collapsed", True, "integrate the rates out; faster", "boolean"),
     ),
     build=_model_of(_independent),
@@ -243,7 +246,7 @@ LOG_LINEAR = Prior(
         "which is a\nstrong statement when the margins are exact."
     ),
     hyperparameters=(
-        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one or its noise, per cell"),
         Hyperparameter("intercept_scale", 1.0, "standard deviation of the intercept, on the log scale"),
         Hyperparameter("effect_scale", 1.5, "standard deviation of the main effects, on the log scale"),
         Hyperparameter("overdispersion", 0.5, "median of cell_cv; 0 for none", "nonnegative"),
@@ -305,7 +308,7 @@ HIERARCHICAL = Prior(
         "Without group labels the deviations are left out."
     ),
     hyperparameters=(
-        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one or its noise, per cell"),
         Hyperparameter("centre_scale", 1.5, "standard deviation of log_mean"),
         Hyperparameter("between", 0.5, "median of the differences between groups, on the log scale"),
         Hyperparameter("within", 1.0, "median of the differences within groups, relative"),
@@ -369,7 +372,7 @@ SHARES = Prior(
         "concentration of the prior of shares, LogNormal(log(concentration), 1): large where areas are alike."
     ),
     hyperparameters=(
-        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one, per cell"),
+        Hyperparameter("mean", None, "centre of the rates: the exact total, else the noisy one or its noise, per cell"),
         Hyperparameter("centre_scale", 1.5, "standard deviation of area_size_centre"),
         Hyperparameter("size_spread", 0.75, "median of the spread of areas' sizes, on the log scale"),
         Hyperparameter("share_scale", 2.0, "standard deviation of the log shares"),

@@ -52,7 +52,7 @@ def asked(args: argparse.Namespace) -> bool:
 
 def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
     """What the options ask for, by name."""
-    from bayesdp.cli.files import read_posterior
+    from bayesdp.cli.files import check_distinct, read_posterior
     from bayesdp.posterior import Derived
     from bayesdp.posterior.selections import names_of, split
 
@@ -72,6 +72,7 @@ def _quantities(args: argparse.Namespace, table: str) -> dict[str, Derived]:
         found = [Derived.total(by=by, table=table)]
     ranked = found
     if args.change is not None:
+        check_distinct([args.posterior, args.change])
         name = args.change.removeprefix("table:")
         since = name if name != args.change else read_posterior(args.change)[0]
         ranked = [own.change(since) for own in found]
@@ -129,13 +130,19 @@ def in_columns(lines: Sequence[Sequence[str]], left: int) -> list[str]:
     return ["  ".join([*row, line[-1]]).rstrip() for row, line in zip(filled, lines, strict=True)]
 
 
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else format(value, ".0f" if abs(value) >= 1000 else ".4g")
+def _number(value: float, sd: float = math.nan) -> str:
+    """A number, with two digits of its standard deviation at least."""
+    if not math.isfinite(value) or value == 0.0:
+        return "-" if math.isnan(value) else f"{value:g}"
+    digits = math.floor(math.log10(abs(value))) - math.floor(math.log10(sd)) + 2 if sd > 0.0 else 0
+    return format(value, ".0f" if abs(value) >= 1000 and digits <= 4 else f".{min(max(digits, 4), 15)}g")
 
 
 def _text_of(table: pd.DataFrame, percent: str) -> str:
     """One block a quantity, with what the numbers are above and what the marks mean below."""
-    lines = [f"{table.attrs['chains']} chains of {table.attrs['draws']} draws; {percent}% equal-tailed intervals"]
+    chains = table.attrs["chains"]
+    drawn = f"{chains} chains of {table.attrs['draws']}" if chains else f"{table.attrs['draws']} independent"
+    lines = [f"{drawn} draws; {percent}% equal-tailed intervals"]
     ends = [f"eti{percent}_lower", f"eti{percent}_upper"]
     for part, block in table.groupby("part", sort=False):
         labels = [name for name in table.columns[1 : table.columns.get_loc("mean")] if block[name].notna().any()]
@@ -145,7 +152,7 @@ def _text_of(table: pd.DataFrame, percent: str) -> str:
         rows = [[*map(printable, labels), *shown.values(), "ess", "rhat", ""]]
         for row in block.to_dict("records"):
             one = row["status"] in ("exact", "determined")
-            numbers = ["-" if one and name != "mean" else _number(row[name]) for name in shown]
+            numbers = ["-" if one and name != "mean" else _number(row[name], row["sd"]) for name in shown]
             rhat = "-" if math.isnan(row["rhat"]) else f"{row['rhat']:.3f}"
             cells = [printable(row[name]) for name in labels]
             rows.append([*cells, *numbers, _number(row["ess_bulk"] // 1), rhat, row["status"]])

@@ -123,6 +123,8 @@ def _check_alone(args: argparse.Namespace) -> None:
 
 def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[tuple[str, str | None]]:
     """The noisy files, the table first, each with the text of its one law; only the table may have none."""
+    from bayesdp.cli.files import check_distinct
+
     found: list[tuple[str, list[str]]] = [(table, [])]
     for option, value in noted:
         if option == "--law":
@@ -138,6 +140,7 @@ def _noisy_files(table: str, noted: list[tuple[str, str]]) -> list[tuple[str, st
     for path, laws in found[1:]:
         if not laws:
             raise ValueError(f"{path} has no law: write --law after it, --noisy {path} --law '...'")
+    check_distinct([path for path, laws in found if laws])
     return [(path, laws[0] if laws else None) for path, laws in found]
 
 

@@ -24,6 +24,7 @@ _RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq,
 }  # fmt: skip
 _TURNED = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "="}
+_TWO = "two posteriors of independent releases"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,7 +152,11 @@ class Derived:
             now = self.draw(model, name)
             if now.event:
                 raise ValueError(f"{self} has no change: each draw says yes or no; what it is about has one")
+            if isinstance(since, xr.DataTree) and any(note.startswith(_TWO) for note in now.notes):
+                raise ValueError(f"{self} is one between two posteriors already, of which a third knows nothing")
             before = self._before(since, model, name)
+            if set(before.labels) == set(now.labels):  # whatever their order
+                before = replace(before, labels={dim: before.labels[dim] for dim in now.labels})
             notes = before.notes
             if isinstance(since, xr.DataTree):
                 now, before, told = _paired(now, before)
@@ -167,7 +172,9 @@ class Derived:
             change = now.chains - earlier
             exact, determined = now.exact & before.exact[order], now.determined & before.determined[order]
             chains = _divided(change, earlier) if relative else change
-            scale = np.fmax.reduce(np.abs([now.chains, earlier, chains]), axis=None, initial=float(relative))
+            scale = np.fmax.reduce(
+                np.abs([chains] if relative else [now.chains, earlier]), axis=None, initial=float(relative)
+            )
             return replace(now, chains=chains, exact=exact, determined=determined, notes=(*now.notes, *notes),
                            converged=all_converged(now.converged, before.converged), rounding=1e-12 * scale)  # fmt: skip
 
@@ -187,11 +194,17 @@ class Derived:
             found, theirs = self.draw(earlier, name), _table(earlier, name)
         except ValueError as error:
             raise ValueError(f"the posterior that it is compared with: {error}") from None
-        if any(share_noise(own, other) for own in ours.releases for other in theirs.releases):
+        if since is model.tree or any(share_noise(own, other) for own in ours.releases for other in theirs.releases):
             raise ValueError(
                 "both posteriors are of one release, or of one measurement; a change is of independent ones"
             )
         told = [f"change: table {ours.name} since table {theirs.name}"] * (ours.name != theirs.name)
+        one, other = (
+            {*zip(own.joint.frame.dims, map(frozenset, own.joint.frame.labels), strict=True)} for own in (ours, theirs)
+        )
+        told += ["change: the two tables have different labels, and a sum is that of what each of them has"] * (
+            one != other
+        )
         if earlier.converged is False:
             told.append(f"the posterior that it is compared with did not converge: {earlier.message}")
         if any(release.simulated for release in theirs.releases):
@@ -259,7 +272,7 @@ def _paired(now: Drawn, before: Drawn) -> tuple[Drawn, Drawn, str]:
     """Draws of two independent posteriors side by side, and what is said of it."""
     sizes = [own.chains.shape[:2] for own in (now, before)]
     chains, draws = np.min(sizes, axis=0)
-    text = "two posteriors of independent releases: each chain of one is paired with the next chain of the other"
+    text = f"{_TWO}: each chain of one is paired with the next chain of the other"
     if sizes[0] != sizes[1]:
         text += f"; {chains} chains and {draws} draws of each were taken, the first ones"
     # Chains of equal seeds may use equal random numbers, so that their draws would be alike.

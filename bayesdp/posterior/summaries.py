@@ -317,7 +317,8 @@ def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.
     """The same with columns of labels in the place of the index: None where a part has no such dimension."""
     found = [pd.DataFrame(own, dtype=object) if own else pd.DataFrame(index=[0]) for own in labels]
     each = pd.concat(found, ignore_index=True).astype(object)
-    each = each.where(each.notna(), None).infer_objects()
+    # Labels stay what they are: beside None whole numbers would become floats, which long ones have no place in.
+    each = each.apply(lambda own: own.where(own.notna(), None) if own.isna().any() else own.infer_objects())
     each.columns = pd.Index([f"{dim} (label)" if dim in ("part", *table.columns) else dim for dim in each])
     each.insert(0, "part", table.index.get_level_values("part"))
     return pd.concat([each, table.reset_index(drop=True)], axis=1)

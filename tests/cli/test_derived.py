@@ -91,7 +91,7 @@ def test_changes_since_another_posterior_or_table(summary, run):
     posterior(release(2.0), fiber, name="counts").to_netcdf("counts.nc", engine="h5netcdf")
     result = summary("--change", "counts.nc", "--sum", "sex=women")
     assert (result.status, "change: table x since table counts" in result.out) == (0, True)
-    failed(summary("--change", "posterior.nc"), "both posteriors are of one release")
+    failed(summary("--change", "./posterior.nc"), "./posterior.nc is given twice")
     failed(summary("--change", "nothing.nc"), "there is no file 'nothing.nc'")
     failed(summary("--change", "table:y"), "there is no table 'y' in the posterior; there are 'x'")
     failed(run("summary", "other.nc", "--change", "noisy.csv"), "no netCDF-4 file")

@@ -140,9 +140,58 @@ def test_changes_that_differ_by_rounding_errors_alone_are_equal():
     )
     assert found.loc["rank", "mean"].tolist()[:3] == [1.5, 1.5, 3.0]
     assert found.loc["rank", "undefined"].tolist() == [0, 0, 0, 12]
-    short = posterior(release(3.0, None, counties), now, chains=2, times=4)
-    again = bdp.summary(posterior(own, now), {"rank": change.change(short).rank("county")})
-    assert again["mean"].tolist()[:3] == [2.0] * 3
     assert found.loc["top", "mean"].tolist() == [0.5, 0.5, 0.0, 0.0]
     assert found.loc["more", "mean"].tolist() == found.loc["number", "mean"].tolist() == [0.0, 1.0]
     assert found.loc["all", "mean"].tolist() == [1.0, 0.0]
+
+
+def counts(values, labels, noisy):
+    """A posterior of the counts of some labels, shape (draws, labels), in four chains."""
+    frame = bdp.Frame.of({"place": labels})
+    own = bdp.Release.from_published(
+        frame, [bdp.Measured(bdp.Identity(frame), noisy, bdp.noise.DiscreteGaussian(10.0))]
+    )
+    return posterior(own, np.asarray(values), times=4)
+
+
+def test_small_relative_changes_of_large_counts_are_no_ties():
+    """Changes of one in a hundred million: rounding of what was divided is far below them, and of the counts far above."""
+    spread = np.arange(-12, 13)[:, None]
+    before = counts(1_400_000_000 + spread * [1, 2], ["a", "b"], [1_400_000_003, 1_400_000_009])
+    after = counts(1_400_000_100 + spread * [2, 1], ["a", "b"], [1_400_000_104, 1_400_000_107])
+    change = D.total(by="place").change(before, relative=True)
+    found = bdp.summary(after, {"more": change.exceeds(0), "rank": change.rank("place")})
+    assert found.loc["more", "mean"].tolist() == [1.0, 1.0, 0.0, 0.0]  # P(> 0) of both, P(= 0) of both
+    since = np.roll(before["posterior"]["x"].values, 1, axis=0)
+    share = (after["posterior"]["x"].values - since) / since
+    first = (share[..., 0] > share[..., 1]).mean() + (share[..., 0] == share[..., 1]).mean() / 2
+    assert found.loc["rank", "mean"].iloc[0] == pytest.approx(2.0 - first, abs=1e-12)
+
+
+def test_a_posterior_has_no_change_since_itself_and_a_change_none_since_a_third():
+    values = np.arange(40).reshape(20, 2)
+    one, two, three = (counts(values, ["a", "b"], noisy) for noisy in ([3, 4], [5, 6], [7, 8]))
+    change = D.total(by="place").change(two)
+    with pytest.raises(ValueError, match="both posteriors are of one release"):
+        bdp.summary(two, {"q": change})
+    with pytest.raises(ValueError, match="change of total by place is one between two posteriors already"):
+        bdp.summary(one, {"q": change.change(three)})
+    with pytest.raises(ValueError, match="is one between two posteriors already"):
+        bdp.summary(one, {"q": change.rank("place").change(three)})
+
+
+def test_dimensions_may_have_another_order_and_other_cells_are_told(tree, fiber):
+    turned = bdp.Frame.of({"sex": TABLE["sex"], "county": TABLE["county"]})
+    other = release(9.0, totals=None, frame=turned)
+    before = posterior(other, fiber.transpose(0, 2, 1)[:, ::-1], seed=3)
+    found = bdp.summary(tree, {"q": D.total(by="county*sex").change(before), "all": D.total().change(before)})
+    since = np.roll(before["posterior"]["x"].values.transpose(0, 1, 3, 2), 1, axis=0)
+    means = (tree["posterior"]["x"].values - since).mean(axis=(0, 1))
+    assert found.loc["q", "mean"].tolist() == pytest.approx(means.reshape(-1).tolist())
+    assert not any("different labels" in note for note in found.attrs["notes"])
+    fewer = counts(np.arange(40).reshape(20, 2), ["a", "b"], [3, 4])
+    found = bdp.summary(tree, {"all": D.total().change(fewer)})
+    assert (
+        "change: the two tables have different labels, and a sum is that of what each of them has"
+        in found.attrs["notes"]
+    )

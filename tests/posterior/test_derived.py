@@ -386,6 +386,15 @@ def test_label_columns_in_the_place_of_the_index(tree):
     whole = bdp.summary(posterior(own, np.arange(40).reshape(10, 2, 2)), "x", columns=True)
     assert whole["year"].tolist() == [2019, 2019, 2020, 2020]  # a map joins by them
     assert whole["year"].dtype.kind == "i"
+    long = [170318234001000123, 170318234001000124]  # as a float both would be one
+    blocks = bdp.Frame.of({"block": long})
+    own = bdp.Release.from_published(
+        blocks, [bdp.Measured(bdp.Identity(blocks), [1, 2], bdp.noise.DiscreteGaussian(2.0))]
+    )
+    table = bdp.summary(
+        posterior(own, np.arange(20).reshape(10, 2)), {"each": D.total(by="block"), "all": D.total()}, columns=True
+    )
+    assert table["block"].tolist() == [*long, None]
     every, plain = bdp.summary(tree, columns=True), bdp.summary(tree)
     assert every["part"].tolist() == plain.index.get_level_values("part").tolist()
     pd.testing.assert_frame_equal(every[plain.columns], plain.reset_index(drop=True))

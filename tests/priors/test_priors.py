@@ -1,5 +1,7 @@
 """The default priors: their formulas hold in simulation, and they take nothing but published numbers."""
 
+import math
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -37,11 +39,14 @@ def test_the_published_mean():
         ([noisy], [odd], 7.0),
         ([hidden], [], 7.0),
         ([bdp.Measured(bdp.Totals(TABLE), 60, LAW)], [], 10.0),
-        ([bdp.Measured(bdp.Totals(TABLE), -60, LAW)], [], 1.0),
+        ([bdp.Measured(bdp.Totals(TABLE), -60, LAW)], [], math.sqrt(LAW.variance(())) / 6),  # its noise
+        ([bdp.Measured(bdp.Identity(TABLE), np.zeros((3, 2)), LAW)], [], math.sqrt(6 * LAW.variance(())) / 6),
+        ([noisy], [bdp.Exact(bdp.Totals(TABLE), 2)], 2 / 6),
+        ([noisy], [bdp.Exact(bdp.Totals(TABLE), 0)], 1 / 6),
         ([], [odd], 1.0),
         ([noisy], [bdp.Exact(bdp.Totals(TABLE), 600, "<=")], 7.0),
     ):
-        assert published_mean(bdp.Release.from_published(TABLE, measured, exact)) == mean
+        assert published_mean(bdp.Release.from_published(TABLE, measured, exact)) == pytest.approx(mean)
 
 
 def test_independent_cells_are_gamma_poisson():
