@@ -36,6 +36,7 @@ default_role = "py:obj"  # `name` in docstrings is a link where there is a page,
 
 # Notebooks show the outputs that are stored in them.
 nb_execution_mode = "off"
+nb_merge_streams = True  # or what one cell prints stands in several boxes
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
@@ -80,6 +81,12 @@ def setup(app: Any) -> None:
     # A code host shows the notebooks where they are, and the site has its own pages of them.
     app.connect(
         "source-read", lambda _, name, text: text.__setitem__(0, _TO_NOTEBOOK.sub(r"](/made/tutorials/", text[0]))
+    )
+    # A default that is made anew has no name that a reader could write; before numpydoc's own handler.
+    app.connect(
+        "autodoc-process-signature",
+        lambda *own: (own[5].replace("<factory>", "..."), own[6]) if own[5] and "<factory>" in own[5] else None,
+        priority=100,
     )
     # Before Sphinx looks whether the folders of `html_static_path` exist.
     app.connect("config-inited", lambda *_: write_pages(HERE / "made"), priority=100)

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import bayesdp
+from bayesdp.priors import Prior
 from pages import laws, mechanisms
 
 __all__ = ["BLOCKS", "PUBLIC", "owners", "write"]
@@ -74,6 +75,23 @@ def _members(value: type, places: dict[int, str]) -> tuple[list[str], dict[str, 
     return shown, elsewhere
 
 
+def _priors(value: Any) -> str:
+    """The default priors that a name stands for, in words: their values are too long to be read; "" of all else."""
+    found = list(value.values()) if isinstance(value, dict) else [value]
+    if not all(isinstance(own, Prior) for own in found):
+        return ""
+    text = ""
+    for own in found:
+        formula = "".join(f"   {line}\n" for line in own.formula.splitlines())
+        text += f".. rubric:: {own.name}: {own.title}\n\n.. code-block:: text\n   :class: guarantee\n\n{formula}\n"
+        text += ".. list-table::\n   :header-rows: 1\n   :widths: auto\n\n   * - hyperparameter\n     - default\n     - what it is\n"
+        for hyper in own.hyperparameters:
+            default = hyper.default_text if hyper.default is None else hyper.default
+            text += f"   * - ``{hyper.name}``\n     - {default}\n     - {hyper.text}\n"
+        text += "\n"
+    return text
+
+
 def _entry(full: str, value: Any, places: dict[int, str]) -> str:
     """One name, by what it is."""
     if isinstance(value, ModuleType):
@@ -81,7 +99,8 @@ def _entry(full: str, value: Any, places: dict[int, str]) -> str:
     if inspect.isroutine(value):
         return f".. autofunction:: {full}\n\n"
     if not isinstance(value, type):
-        return f".. autodata:: {full}\n\n"
+        priors = _priors(value)
+        return f".. autodata:: {full}\n" + ("   :no-value:\n" if priors else "") + f"\n{priors}"
     if issubclass(value, BaseException):
         return f".. autoexception:: {full}\n\n"
     text = f".. autoclass:: {full}\n"

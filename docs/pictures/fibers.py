@@ -112,7 +112,7 @@ def moves() -> Figure:
         (cube, "three two-way margins: cubes"),
     ):
         axes.set_title(title, fontsize=11)
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", anchor="N")  # all titles at one height
         axes.set_axis_off()
     return figure
 

@@ -47,7 +47,8 @@ def draw(counts: np.ndarray) -> Figure:
             first = i == j == 0
             axes.plot([low, high], [at, at], color=BLUE, linewidth=5, alpha=0.45, solid_capstyle="butt",
                       label="95 % interval of the count" if first else None)  # fmt: skip
-            axes.plot(middle, at, "|", color=BLUE, markersize=13, markeredgewidth=2.5)
+            axes.plot(middle, at, "|", color=BLUE, markersize=13, markeredgewidth=2.5,
+                      label="posterior median of the count" if first else None)  # fmt: skip
             axes.plot(NOISY[i, j], at, "o", color=ORANGE, label="published with noise" if first else None)
             ticks.append(at)
             names.append(f"{county}, {education}")
