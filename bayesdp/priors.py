@@ -406,11 +406,8 @@ def build_model(release: Release, prior: str = "independent", **hyper: Any) -> p
     --------
     >>> import bayesdp as bdp
     >>> table = {"county": ["Alpha", "Beta"], "education": ["Low", "High"]}
-    >>> release = bdp.Release.from_published(
-    ...     table,
-    ...     measured=[bdp.Measured(bdp.Identity(table), [[9, 1], [12, -2]], bdp.noise.DiscreteGaussian(3.0))],
-    ...     exact=[bdp.Exact(bdp.Totals(table), 20)],
-    ... )
+    >>> measured = bdp.Measured(bdp.Identity(table), [[9, 1], [12, -2]], bdp.noise.DiscreteGaussian(3.0))
+    >>> release = bdp.Release.from_published(table, [measured], [bdp.Exact(bdp.Totals(table), 20)])
     >>> model = build_model(release, "log-linear", overdispersion=0.3)
     >>> [rv.name for rv in model.free_RVs]
     ['intercept', 'county_effect', 'education_effect', 'cell_cv', 'x']

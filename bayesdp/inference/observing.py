@@ -409,11 +409,8 @@ def feasible_point(release: Release) -> xr.DataArray:
     --------
     >>> import bayesdp as bdp
     >>> county = {"county": ["Alpha", "Beta"]}
-    >>> release = bdp.Release.from_published(
-    ...     county,
-    ...     measured=[bdp.Measured(bdp.Identity(county), [12, -3], bdp.noise.DiscreteGaussian(sigma=5.0))],
-    ...     exact=[bdp.Exact(bdp.Totals(county), 10)],
-    ... )
+    >>> measured = bdp.Measured(bdp.Identity(county), [12, -3], bdp.noise.DiscreteGaussian(sigma=5.0))
+    >>> release = bdp.Release.from_published(county, [measured], [bdp.Exact(bdp.Totals(county), 10)])
     >>> feasible_point(release).values
     array([10,  0])
     """

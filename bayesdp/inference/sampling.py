@@ -128,11 +128,8 @@ def sample(
     >>> import pymc as pm
     >>> import bayesdp as bdp
     >>> county = {"county": ["Alpha", "Beta"]}
-    >>> release = bdp.Release.from_published(
-    ...     county,
-    ...     measured=[bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))],
-    ...     exact=[bdp.Exact(bdp.Totals(county), 100)],
-    ... )
+    >>> measured = bdp.Measured(bdp.Identity(county), [30, 80], bdp.noise.DiscreteGaussian(sigma=5.0))
+    >>> release = bdp.Release.from_published(county, [measured], [bdp.Exact(bdp.Totals(county), 100)])
     >>> with pm.Model(coords=release.coords):
     ...     x = bdp.FlatCounts("x", dims="county")
     ...     bdp.observe(release, x)

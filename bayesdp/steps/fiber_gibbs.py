@@ -63,7 +63,7 @@ class FiberGibbs(TableGibbs):
     vars : list of variables
         The counts; all of the model if left out. Several tables in one model share one step.
     sweeps : int
-        Moves a draw, in units of the degrees of freedom of the table (at least 100 moves where all are exact). Where the counts
+        Moves a draw, 2 by default, in degrees of freedom of the table (at least 100 moves where all are exact). Where the counts
         are a hierarchy (`bayesdp.hierarchies.structure`; tables of 100 cells or more with normal noise, on which nothing else in
         the model depends), whole sweeps, in which every free cell takes part; what cells are moved against is chosen while
         tuning.
@@ -114,35 +114,19 @@ class FiberGibbs(TableGibbs):
     tables: Sequence[CountTable]
     kind = "ConfidentialCounts"
     operation = ConfidentialCountsRV
+    sweeps = 2
     stats_dtypes_shapes: dict[str, tuple[type, list[int]]] = {  # noqa: RUF012  # PyMC's, of class and instance
         "fiber_changed": (np.float64, []),
         "fiber_accepted": (np.float64, []),
     }
 
-    def __init__(
-        self,
-        vars: Any = None,  # the name is PyMC's
-        *,
-        sweeps: int = 2,
-        model: pm.Model | None = None,
-        initial_point: PointType | None = None,
-        compile_kwargs: dict[str, Any] | None = None,
-        blocked: bool = True,
-        rng: Any = None,
-    ) -> None:
-        super().__init__(
-            vars, sweeps=sweeps, model=model, initial_point=initial_point, compile_kwargs=compile_kwargs, rng=rng
-        )
-        warn_slow_rates(pm.modelcontext(model), self.vars)
-        ends: dict[str, tuple[type, list[int]]] = {
-            f"{ENDS}{table.name}": (np.int64, []) for table in self.tables if table.tree is not None
-        }
-        if ends:
-            self.stats_dtypes_shapes = {**type(self).stats_dtypes_shapes, **ends}  # PyMC looks at those of the instance
-            self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
-
     def _table(self, model: pm.Model, value: Any, compile_kwargs: dict[str, Any], initial_point: Any) -> CountTable:
-        return CountTable(model, value, self.rng, compile_kwargs, initial_point)
+        warn_slow_rates(model, [value])
+        table = CountTable(model, value, self.rng, compile_kwargs, initial_point)
+        if table.tree is not None:  # PyMC looks at those of the instance
+            self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, f"{ENDS}{table.name}": (np.int64, [])}
+            self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
+        return table
 
     def step(self, point: PointType) -> tuple[PointType, list[dict[str, Any]]]:
         """Move every table; the point that is passed in is left as it is."""
