@@ -514,7 +514,7 @@ def build_change(before: Release, after: Release, **hyper: Any) -> pm.Model:
             found = f"only in after: {shown(only)}; " * bool(only) + f"only in before: {shown(lacking)}" * bool(lacking)
             raise ValueError(
                 f"after must have the labels of before along {dim!r}, in the same order "
-                f"({found or 'they are in another order'}): give both tables the cells that they share"
+                f"({found or 'they are in another order, as the lines of a file are'}): give both tables the cells that they share"
             )
     names = {"level", "change", "before", "after", "cell_cv", "log_mean", "level_spread"}
     if taken := sorted(names.intersection(one.dims)):
