@@ -140,8 +140,8 @@ def _number(value: float, sd: float = math.nan) -> str:
 
 def _text_of(table: pd.DataFrame, percent: str) -> str:
     """One block a quantity, with what the numbers are above and what the marks mean below."""
-    chains = table.attrs["chains"]
-    drawn = f"{chains} chains of {table.attrs['draws']}" if chains else f"{table.attrs['draws']} independent"
+    chains, draws = table.attrs["chains"], table.attrs["draws"]
+    drawn = f"{chains} chains of {draws}" if chains else f"{draws} independent"
     lines = [f"{drawn} draws; {percent}% equal-tailed intervals"]
     ends = [f"eti{percent}_lower", f"eti{percent}_upper"]
     for part, block in table.groupby("part", sort=False):

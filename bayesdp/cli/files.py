@@ -117,17 +117,15 @@ def warn_of_open_caches(command: str) -> None:
 
 def load_file(path: str) -> ModuleType:
     """Run a user's file, and give back what it defines."""
-    from importlib.util import module_from_spec, spec_from_file_location
-
     if not Path(path).is_file():
         raise FileNotFoundError(f"there is no file {path!r}")
-    spec = spec_from_file_location("bayesdp_users_model", path)
-    if spec is None or spec.loader is None:
+    if Path(path).suffix != ".py":
         raise ValueError(f"{path}: a model is a Python file, with a name that ends in .py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # processes that are started afresh have to find what the file defines
-    try:
-        spec.loader.exec_module(module)
+    module = ModuleType("bayesdp_users_model")
+    module.__file__ = str(Path(path).resolve())
+    sys.modules[module.__name__] = module  # processes that are started afresh have to find what the file defines
+    try:  # not imported: of bytecode beside it Python 3.13.0 keeps what a full disk has room for, and fails on that for ever
+        exec(compile(Path(path).read_bytes(), path, "exec"), vars(module))
     except SyntaxError as error:
         raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
     return module

@@ -118,7 +118,6 @@ def _run(job):
             write(file, arrays)
 
         journal.write_arrays = full
-        sys.dont_write_bytecode = True  # Python 3.13.0 keeps the part of a module's bytecode for which there is room
         resource.setrlimit(resource.RLIMIT_FSIZE, (job.limit, job.limit))
     status = command_line(job.command)
     sys.stdout.flush()

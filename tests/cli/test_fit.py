@@ -17,7 +17,7 @@ import xarray as xr
 
 import bayesdp as bdp
 from bayesdp._chains import chain_statistics
-from bayesdp.cli.files import warn_of_open_caches
+from bayesdp.cli.files import load_file, warn_of_open_caches
 from bayesdp.inference.interrupt import StopOnCtrlC
 from bayesdp.mechanisms.composition import as_one
 from bayesdp.posterior import releases_of_tables
@@ -325,3 +325,10 @@ def test_folders_of_compiled_code_that_anybody_can_write_to_are_named(tmp_path, 
         told = capsys.readouterr().err.splitlines()
         assert len(told) == (which in folders)
         assert not told or f"anybody on this machine can write to {folders[which]} (" in told[0]
+
+
+def test_the_file_of_a_model_leaves_no_bytecode_beside_it(tmp_path):
+    """Of a disk that is full Python 3.13.0 keeps the part for which there was room, and cannot read the model again."""
+    (tmp_path / "own.py").write_text("answer = 42\n")
+    assert load_file(str(tmp_path / "own.py")).answer == 42
+    assert [own.name for own in tmp_path.iterdir()] == ["own.py"]
