@@ -62,7 +62,8 @@ def apart(function: Callable[..., Any], *arguments: Any, children: int = 0, **na
 
 def _begin(function: Callable[..., Any]) -> tuple[int, float]:
     """In the new process, which has imported the function's module by now: its number, and its memory."""
-    set_start_method(None, force=True)  # a process that was spawned would spawn those of chains, which users' processes fork
+    # A process that was spawned would spawn those of chains, which the processes of users fork.
+    set_start_method(None, force=True)
     return os.getpid(), _largest(resource.RUSAGE_SELF)
 
 
