@@ -316,7 +316,7 @@ def _of_quantity(name: Any, value: Any, model: PosteriorModel, level: float, not
 def _with_labels(table: pd.DataFrame, labels: list[dict[str, list[Any]]]) -> pd.DataFrame:
     """The same with columns of labels in the place of the index: None where a part has no such dimension."""
     found = [pd.DataFrame(own, dtype=object) if own else pd.DataFrame(index=[0]) for own in labels]
-    each = pd.concat(found, ignore_index=True).astype(object)
+    each: pd.DataFrame = pd.concat(found, ignore_index=True).astype(object)
     # Labels stay what they are: beside None whole numbers would become floats, which long ones have no place in.
     each = each.apply(lambda own: own.where(own.notna(), None) if own.isna().any() else own.infer_objects())
     each.columns = pd.Index([f"{dim} (label)" if dim in ("part", *table.columns) else dim for dim in each])
