@@ -134,8 +134,10 @@ def _number(value: float, sd: float = math.nan) -> str:
     """A number, with two digits of its standard deviation at least."""
     if not math.isfinite(value) or value == 0.0:
         return "-" if math.isnan(value) else f"{value:g}"
-    digits = math.floor(math.log10(abs(value))) - math.floor(math.log10(sd)) + 2 if sd > 0.0 else 0
-    return format(value, ".0f" if abs(value) >= 1000 and digits <= 4 else f".{min(max(digits, 4), 15)}g")
+    whole = math.floor(math.log10(abs(value))) + 1  # digits before the point
+    digits = whole - math.floor(math.log10(sd)) + 1 if 0.0 < sd < math.inf else 0
+    large = f".{min(max(digits - whole, 0), 9)}f"
+    return format(value, large if abs(value) >= 1000 else f".{min(max(digits, 4), 15)}g")
 
 
 def _text_of(table: pd.DataFrame, percent: str) -> str:

@@ -49,7 +49,8 @@ def test_asked_for(files):
     told = json.loads(margin.out)
     assert (told["chains"], told["draws"], told["converged"]) == (0, 300, True)
     assert [row["ess_bulk"] for row in told["rows"]] == [300.0] * 3
-    assert "300 independent draws" in files("summary", "x.nc", "--query", "total").out
+    for options in (("--query", "total"), ("--sum", "total")):
+        assert "300 independent draws" in files("summary", "x.nc", *options).out
     assert files("report", "x.nc", "-o", "report.html").status == 0
 
 

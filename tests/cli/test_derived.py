@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bayesdp as bdp
+from bayesdp.cli.derived import _number
 from bayesdp.fibers import enumerate_fiber
 from tests.cli.conftest import failed
 from tests.cli.test_summary import saved
@@ -57,6 +59,14 @@ def test_the_table_has_a_block_for_each_quantity(summary):
         for own, n in zip(("Adams", "Cook", "Lake"), TOTALS, strict=True)
     ]
     assert "exact: follows from values that are published exactly; there is nothing to estimate" in exact.out
+
+
+def test_a_number_has_two_digits_of_its_standard_deviation_at_least():
+    shown = {
+        (0.250213456, 1.375e-05): "0.250213", (24.534, 5.2): "24.53", (1234567.2, 300.0): "1234567", (1234567.25, 0.5): "1234567.25",
+        (-0.5, 0.1): "-0.5", (0.0, 1.0): "0", (math.nan, 1.0): "-", (12.3456, math.nan): "12.35", (1e-9, 1.0): "1e-09",
+    }  # fmt: skip
+    assert {own: _number(*own) for own in shown} == shown
 
 
 def test_csv_with_label_columns_and_json(summary):

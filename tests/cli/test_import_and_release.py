@@ -34,6 +34,8 @@ def test_from_published_files_to_a_release(run):
     assert bdp.Release.from_netcdf("release.nc").simulated
     assert run(*IMPORT, "release.csv", "--simulated").status == 0
     assert bdp.Release.from_csv("release.csv").simulated
+    twice = ("import", "noisy.csv", *LAW, "--noisy", "./noisy.csv", *LAW, "-o", "twice.nc")
+    failed(run(*twice), "./noisy.csv is given twice: its noise would be counted twice")
 
 
 def test_a_search_for_a_table_that_ends_is_one_line(run, monkeypatch):
