@@ -96,9 +96,8 @@ def run_safely(run: Callable[[argparse.Namespace], int], args: argparse.Namespac
         with dispensable_caches():
             return run(args)
     except (ValueError, TypeError, OSError, NotImplementedError, ImportError, MemoryError, OverflowError) as error:
-        message = (
-            " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
-        )  # labels may have blanks
+        # Labels may have blanks side by side.
+        message = " ".join(filter(None, map(str.strip, str(error).splitlines()))) or type(error).__name__
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
             message += f" (it was not said of which file; temporary files are in {tempfile.gettempdir()}, see TMPDIR)"
         say(f"bayesdp {args.command}: error: {message}")

@@ -125,7 +125,7 @@ def load_file(path: str) -> ModuleType:
     module.__file__ = str(Path(path).resolve())
     sys.modules[module.__name__] = module  # processes that are started afresh have to find what the file defines
     try:  # not imported: of bytecode beside it Python 3.13.0 keeps what a full disk has room for, and fails on that for ever
-        exec(compile(Path(path).read_bytes(), path, "exec"), vars(module))
+        exec(compile(Path(path).read_bytes(), path, "exec", dont_inherit=True), vars(module))
     except SyntaxError as error:
         raise ValueError(f"{path}, line {error.lineno}: {error.msg}") from None
     return module
